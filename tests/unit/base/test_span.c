@@ -1,0 +1,76 @@
+#include "base/span.h"
+
+#include "test.h"
+
+#include <stdlib.h>
+
+static void test_compare_is_byte_order(void **state)
+{
+    assert_true(rg_span_compare(rg_span_text("a"), rg_span_text("b")) < 0);
+    assert_true(rg_span_compare(rg_span_text("a"), rg_span_text("a/")) < 0);
+    assert_true(rg_span_compare(rg_span_text("a-"), rg_span_text("a/")) < 0);
+    assert_true(rg_span_compare(rg_span_text("\xff"), rg_span_text("z")) > 0);
+    assert_int_equal(rg_span_compare(rg_span_text("a"), rg_span_text("a")), 0);
+    assert_int_equal(rg_span_compare(RG_SPAN_EMPTY, RG_SPAN_EMPTY), 0);
+}
+
+static void test_cut_visits_every_field(void **state)
+{
+    struct span rest = rg_span_text("a,,b,");
+    const char *want[] = {"a", "", "b", ""};
+    size_t i = 0;
+    while (rest.ptr) {
+        assert_true(i < 4);
+        assert_true(rg_span_is(rg_span_cut(&rest, ','), want[i++]));
+    }
+    assert_int_equal(i, 4);
+}
+
+static void test_trim(void **state)
+{
+    assert_true(rg_span_is(rg_span_trim(rg_span_text(" \t a b \t")), "a b"));
+    assert_true(rg_span_is(rg_span_trim(rg_span_text("  ")), ""));
+}
+
+static void test_numbers(void **state)
+{
+    uint64_t value = 7;
+    assert_true(rg_span_to_u64(rg_span_text("18446744073709551615"), &value));
+    assert_true(value == UINT64_MAX);
+    const char *bad[] = {"", "-1", "+1", " 1", "1 ", "18446744073709551616", "0x1", "1e3"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_false(rg_span_to_u64(rg_span_text(bad[i]), &value));
+    }
+    assert_true(value == UINT64_MAX);
+}
+
+static void test_utf8(void **state)
+{
+    const char *good[] = {"", "plain", "\xc3\xa9", "\xed\x95\x9c", "\xf0\x9f\x98\x80",
+                          "\xf4\x8f\xbf\xbf"};
+    const char *bad[] = {"\x80", "\xc0\xaf", "\xc3", "\xe0\x80\xaf", "\xed\xa0\x80",
+                         "\xf4\x90\x80\x80", "\xff", "\xe2\x82"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(rg_span_is_utf8(rg_span_text(good[i])));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_false(rg_span_is_utf8(rg_span_text(bad[i])));
+    }
+}
+
+static void test_dup(void **state)
+{
+    char *copy = rg_span_dup(rg_span("abcd", 2));
+    assert_string_equal(copy, "ab");
+    free(copy);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_compare_is_byte_order), cmocka_unit_test(test_cut_visits_every_field),
+        cmocka_unit_test(test_trim),                  cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_utf8),                  cmocka_unit_test(test_dup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
