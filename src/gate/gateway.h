@@ -1,0 +1,34 @@
+/*
+ * The gateway as one thing: accounts, store, listeners, sweeper. `railgate serve` opens one, waits
+ * for a signal and closes it.
+ */
+#ifndef RG_GATE_GATEWAY_H
+#define RG_GATE_GATEWAY_H
+
+#include "base/error.h"
+#include "base/settings.h"
+#include "store/store.h"
+
+#include <stdint.h>
+
+struct rg_gateway;
+
+/*
+ * Starts both listeners over an open store (borrowed until close; the gateway does not close it).
+ * Ready when it returns: GET /-/ready on the admin port answers 200. RG_SETTING when the settings do
+ * not fit together, else the error of the step that failed.
+ */
+int rg_gateway_open(const struct rg_settings *settings, struct rg_store *store,
+                    struct rg_gateway **ret_gateway, struct rg_error *err);
+
+/* The ports in use (they differ from the settings when those say 0). */
+uint16_t rg_gateway_port(const struct rg_gateway *gateway);
+uint16_t rg_gateway_admin_port(const struct rg_gateway *gateway);
+
+/* SIGHUP: reopens the access log, reads the TLS certificate again. Failures are logged. */
+void rg_gateway_reload(struct rg_gateway *gateway);
+
+/* Stops accepting, drains for the settings' drain_timeout, closes. Returns requests cut off. */
+unsigned rg_gateway_close(struct rg_gateway *gateway);
+
+#endif
