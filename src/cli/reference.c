@@ -1,0 +1,77 @@
+/*
+ * railgate reference: the manual's pages that come out of tables. `./dev docs` writes them to
+ * docs/.
+ */
+#include "cli/cli.h"
+
+#include "base/settings.h"
+
+#include <string.h>
+
+#define PAGE_BYTES_MAX (4 << 20)
+
+static const char *const retry_words[] = {
+    [RG_RETRY_NEVER] = "never",
+    [RG_RETRY_LATER] = "later",
+    [RG_RETRY_CHANGED] = "once the state changed",
+    [RG_RETRY_GONE] = "no one is left to retry",
+};
+
+static void add_settings(struct rg_buf *out)
+{
+    rg_buf_add_text(
+        out, "# Settings\n\n"
+             "A setting is given as an option (`--name VALUE`), in the environment, or in the file "
+             "that\n`--config` names (`name = value` a line, `#` starts a comment). An option "
+             "outranks the\nenvironment, the environment the file. Unknown names, wrong case and "
+             "values out of range stop\nthe start with exit status 2 and one line that names the "
+             "setting. `railgate config` prints the\nvalues in effect.\n");
+    rg_settings_reference(out);
+}
+
+static void add_errors(struct rg_buf *out)
+{
+    rg_buf_add_text(out, "# Errors\n\n"
+                         "What the gateway answers when it refuses a request. *Retry* says when "
+                         "the same request may\nsucceed.\n\n"
+                         "| S3 code | HTTP | retry | name in logs and metrics | sentence |\n"
+                         "|---|---|---|---|---|\n");
+    for (int i = RG_OK + 1; i < RG_CODE_COUNT; i++) {
+        enum rg_code code = (enum rg_code)i;
+        rg_buf_addf(out, "| %s | %d | %s | `%s` | %s |\n", rg_code_s3_name(code),
+                    rg_code_http_status(code), retry_words[rg_code_retry(code)], rg_code_name(code),
+                    rg_code_sentence(code));
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*add)(struct rg_buf *out);
+} pages[] = {
+    {"settings", add_settings},
+    {"errors", add_errors},
+};
+
+void rg_cli_reference_help(struct rg_buf *out)
+{
+    rg_buf_add_text(out, "\nPages:");
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(pages); i++) {
+        rg_buf_addf(out, " %s", pages[i].name);
+    }
+    rg_buf_add_text(out, "\n");
+}
+
+int rg_cli_reference(int argc, const char **argv)
+{
+    if (argc != 1) {
+        return rg_cli_fail_usage("reference", "name one page");
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(pages); i++) {
+        if (strcmp(argv[0], pages[i].name) == 0) {
+            RG_BUF(text, PAGE_BYTES_MAX);
+            pages[i].add(&text);
+            return rg_cli_print(&text);
+        }
+    }
+    return rg_cli_fail_usage("reference", "no page is called \"%.100s\"", argv[0]);
+}
