@@ -1,0 +1,47 @@
+#!/usr/bin/python3
+"""Prints "PASSED FAILED SKIPPED" of one test run: count.py meson|junit FILE.
+
+A missing or unreadable file counts as one failure: a run that left no record did not pass.
+"""
+import json
+import sys
+import xml.etree.ElementTree
+
+
+def count_meson(path):
+    passed = failed = skipped = 0
+    with open(path) as lines:
+        for line in lines:
+            result = json.loads(line)["result"]
+            if result in ("OK", "EXPECTEDFAIL"):
+                passed += 1
+            elif result == "SKIP":
+                skipped += 1
+            else:
+                failed += 1
+    return passed, failed, skipped
+
+
+def count_junit(path):
+    passed = failed = skipped = 0
+    for suite in xml.etree.ElementTree.parse(path).iter("testsuite"):
+        bad = int(suite.get("failures")) + int(suite.get("errors"))
+        skip = int(suite.get("skipped"))
+        passed += max(int(suite.get("tests")) - bad - skip, 0)
+        failed += bad
+        skipped += skip
+    return passed, failed, skipped
+
+
+def main():
+    kind, path = sys.argv[1:]
+    try:
+        counts = {"meson": count_meson, "junit": count_junit}[kind](path)
+    except (OSError, ValueError, KeyError, xml.etree.ElementTree.ParseError) as problem:
+        print(f"count.py: {path}: {problem}", file=sys.stderr)
+        counts = (0, 1, 0)
+    print(*counts)
+
+
+if __name__ == "__main__":
+    main()
