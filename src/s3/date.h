@@ -31,7 +31,8 @@ bool rg_date_parse_iso(struct span text, struct timespec *ret_time);
 /*
  * RFC 9110, section 5.6.7 (RFC 7231, 7.1.1.1): IMF-fixdate, RFC 850 and asctime. `now_seconds`
  * resolves the two-digit year of RFC 850: at most 50 years ahead, else a century earlier. The name
- * of the day must be one, but need not fit the date; second 60 counts as the following second.
+ * of the day must be one, but need not fit the date; second 60 counts as the following second. In
+ * IMF-fixdate the zone may also be +0000 or -0000, as RFC 5322 has it: some clients send that.
  */
 bool rg_date_parse_http(struct span text, int64_t now_seconds, int64_t *ret_seconds);
 

@@ -8,12 +8,12 @@
 #include "base/error.h"
 #include "base/span.h"
 
-#define RG_BUCKET_NAME_MIN      3u
-#define RG_BUCKET_NAME_MAX      63u
-#define RG_KEY_BYTES_MAX        1024u
-#define RG_SEGMENT_BYTES_MAX    255u  /* NAME_MAX */
-#define RG_METADATA_NAME_MAX    255u
-#define RG_METADATA_BYTES_MAX   2048u /* names (without x-amz-meta-) and values of one object */
+#define RG_BUCKET_NAME_MIN    3u
+#define RG_BUCKET_NAME_MAX    63u
+#define RG_KEY_BYTES_MAX      1024u
+#define RG_SEGMENT_BYTES_MAX  255u /* NAME_MAX */
+#define RG_METADATA_NAME_MAX  255u
+#define RG_METADATA_BYTES_MAX 2048u /* names (without x-amz-meta-) and values of one object */
 
 /* The directory, at the top of a bucket and of the tree, and the prefix that Railgate keeps to
  * itself. */
