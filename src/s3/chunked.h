@@ -63,16 +63,16 @@ struct rg_chunked;
 
 /*
  * RG_INVALID_REQUEST when the setup cannot be met (a kind without trailers that declares some, a
- * malformed or overlong x-amz-trailer); RG_ENTITY_TOO_LARGE when decoded_length exceeds decoded_max;
- * RG_OUT_OF_MEMORY. Free with rg_chunked_free (NULL is fine).
+ * malformed or overlong x-amz-trailer); RG_ENTITY_TOO_LARGE when decoded_length exceeds
+ * decoded_max; RG_OUT_OF_MEMORY. Free with rg_chunked_free (NULL is fine).
  */
 int rg_chunked_new(const struct rg_chunked_setup *setup, struct rg_chunked **ret_decoder,
                    struct rg_error *err) RG_CHECK;
 void rg_chunked_free(struct rg_chunked *decoder);
 
 /*
- * Consumes a front part of `input` (not empty): *ret_used bytes, at least 1. *ret_data is the object
- * data among them, a span into `input`, often empty. Call again with the rest.
+ * Consumes a front part of `input` (not empty): *ret_used bytes, at least 1. *ret_data is the
+ * object data among them, a span into `input`, often empty. Call again with the rest.
  *
  * Errors, each final (later calls repeat it):
  *   RG_INVALID_REQUEST           malformed chunk header or line end, bytes after the end

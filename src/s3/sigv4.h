@@ -8,7 +8,8 @@
  *   secret = look up auth.access_key                    RG_INVALID_ACCESS_KEY_ID if unknown
  *   rg_sigv4_key_derive(secret, auth.scope, &key)       or from a cache, see there
  *   rg_sigv4_verify(&auth, &request, &key, err)         the signature itself
- *   ... then the body: auth.payload says how its bytes are covered (chunked.h for RG_PAYLOAD_STREAMING_*)
+ *   ... then the body: auth.payload says how its bytes are covered (chunked.h for
+ * RG_PAYLOAD_STREAMING_*)
  *
  * Specification: Amazon S3 API Reference, "Authenticating Requests (AWS Signature Version 4)":
  * authorization header, query parameters, chunked upload, trailing headers.
@@ -40,13 +41,14 @@
 
 /* The request as received. Everything borrows. */
 struct rg_sigv4_request {
-    struct span method; /* case kept: "GET" */
-    struct span path;   /* still percent-encoded, without the query; empty means "/" */
-    struct span query;  /* still percent-encoded, without '?' */
+    struct span method;              /* case kept: "GET" */
+    struct span path;                /* still percent-encoded, without the query; empty means "/" */
+    struct span query;               /* still percent-encoded, without '?' */
     const struct rg_header *headers; /* in order, duplicates as they came */
     size_t header_count;
     /* NULL ptr: the Host header counts. Else the value to use in its place, for clients that sign
-     * another spelling (with or without the port) than they send; the header must be there still. */
+     * another spelling (with or without the port) than they send; the header must be there still.
+     */
     struct span host;
 };
 
@@ -82,8 +84,8 @@ struct rg_sigv4_rules {
     int64_t clock_skew_ms; /* largest accepted |request time - now| */
 
     /* All zero for S3. For the control paths of RDMA sessions, whose clients sign otherwise: */
-    struct span other_service;      /* accepted beside "s3" */
-    bool payload_hash_optional;     /* a missing x-amz-content-sha256 stands for no body */
+    struct span other_service;  /* accepted beside "s3" */
+    bool payload_hash_optional; /* a missing x-amz-content-sha256 stands for no body */
     /* Lower-case names of x-amz-* headers that may stand unsigned (a setting for old clients). */
     const char *const *unsigned_allowed;
     size_t unsigned_allowed_count;
@@ -101,7 +103,8 @@ struct rg_sigv4_scope {
     struct span service;
 };
 
-/* What a request claims. Spans borrow from the request or from `query`, so both must outlive use. */
+/* What a request claims. Spans borrow from the request or from `query`, so both must outlive use.
+ */
 struct rg_sigv4 {
     enum rg_auth_kind kind;
     struct span access_key;
