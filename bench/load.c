@@ -152,7 +152,7 @@ static int read_answer(int fd, char *block, bool has_body, uint64_t *ret_bytes)
     return status;
 }
 
-static void *run_connection(void *argument)
+static void *run_connection(void *unused RG_UNUSED)
 {
     bool put = strcmp(options.method, "PUT") == 0;
     bool head = strcmp(options.method, "HEAD") == 0;
