@@ -77,7 +77,7 @@ void rg_chunked_free(struct rg_chunked *decoder);
  * Errors, each final (later calls repeat it):
  *   RG_INVALID_REQUEST           malformed chunk header or line end, bytes after the end
  *   RG_SIGNATURE_DOES_NOT_MATCH  of a chunk or the trailer, or none where one must be
- *   RG_INCOMPLETE_BODY           more data than x-amz-decoded-content-length
+ *   RG_INCOMPLETE_BODY           other than x-amz-decoded-content-length bytes of data
  *   RG_ENTITY_TOO_LARGE          more data than decoded_max
  *   RG_MALFORMED_TRAILER         malformed, undeclared, repeated, missing, too many or too long
  */
