@@ -48,6 +48,10 @@ class Gateway:
         self.process = None
         self.port = self.admin_port = None
 
+    def command(self, words):
+        """For those who start it as somebody else."""
+        return words
+
     def start(self, timeout=60):
         os.makedirs(OUT, exist_ok=True)
         os.makedirs(self.tree, exist_ok=True)
@@ -59,7 +63,7 @@ class Gateway:
         environment.update(self.environment)
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
-                words, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self.command(words), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
