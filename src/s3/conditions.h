@@ -67,7 +67,7 @@ int rg_conditions_check_copy_source(const struct rg_conditions *conditions, stru
 
 /*
  * Which conditions PutObject, CopyObject and CompleteMultipartUpload can carry: If-None-Match with
- * "*" only, If-Match with one ETag or "*", not both, no dates. RG_NOT_IMPLEMENTED otherwise, as S3
+ * "*" only, or If-Match; no dates. RG_NOT_IMPLEMENTED otherwise, as S3
  * answers. Call it early, before the body is read.
  */
 int rg_conditions_check_supported(const struct rg_conditions *conditions,

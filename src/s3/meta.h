@@ -209,10 +209,13 @@ void rg_record_free(struct rg_record *record); /* leaves RG_RECORD_INIT behind *
  *
  * All integers little-endian or LEB128 varints; a tag's lowest bit set means that a reader which
  * does not know the field must refuse the record, clear that it may skip it. Fields may come in any
- * order, each at most once. Part sizes are stored as runs of equal size, part checksums bare, one
- * behind the other.
+ * order (but part checksums behind part sizes), each at most once. Part sizes are stored as runs of
+ * equal size, part checksums bare, one behind the other.
  *
- * Appends to *out. RG_LIMIT (too long), RG_OUT_OF_MEMORY.
+ * Appends to *out. RG_INVALID_ARGUMENT for what no reader would accept (control characters in the
+ * ETag, a header or user metadata; names that are no HTTP token; a part whose checksum is not
+ * FULL_OBJECT; a nanosecond count that is none), RG_LIMIT (too long), RG_OUT_OF_MEMORY; *out then
+ * holds an unspecified part.
  */
 int rg_record_encode(const struct rg_record *record, struct rg_buf *out,
                      struct rg_error *err) RG_CHECK;
