@@ -13,10 +13,15 @@
  *       rg_http_answer(request, 200, NULL, 0);
  *   }
  *
- * The connection's thread waits for the worker. When a worker neither reads nor answers for
- * `handler_timeout_ms`, the connection answers 503 by itself (see `hung`), the worker goes on with a
- * request that nobody listens to (its calls fail with RG_CANCELLED), and is counted as stuck until it
- * returns. Workers are bounded; when all are taken a request gets `busy` on the connection's thread.
+ * The connection's thread waits for the worker and sends the answer when the handler has returned
+ * (a stream's at once). When a worker neither reads nor writes nor returns for
+ * `handler_timeout_ms`, the connection answers 503 by itself (see `hung`), the worker goes on with
+ * a request that nobody listens to (its calls fail with RG_CANCELLED), and is counted as stuck
+ * until it returns. A stream that is kept alive is not given up while its client stays. Workers are
+ * bounded; when all are taken a request gets `busy` on the connection's thread.
+ *
+ * An answer that comes before the body was read is sent once the rest of the body has been thrown
+ * away, up to `drain_max` bytes; beyond, it is sent at once and the connection closed.
  */
 #ifndef RG_GATE_HTTP_H
 #define RG_GATE_HTTP_H
@@ -31,14 +36,19 @@
 struct rg_http_server;
 struct rg_http_request;
 
-/* Must answer before it returns; if it does not, the connection answers 500. */
+/* Must answer before it returns; if it does not, the connection answers 500. It must not call back
+ * into the server that runs it (stop, reload). */
 typedef void rg_http_handler(struct rg_http_request *request, void *context);
 
-/* Called once a request is over, when its bytes have been sent or given up: for log and metrics. */
+/*
+ * Called on the connection's thread once a request is over, when its bytes have been sent or given
+ * up: for log and metrics. The handler has returned, unless rg_http_given_up.
+ */
 struct rg_http_done {
     int status;              /* 0 when the connection broke before an answer */
     uint64_t bytes_received; /* of the request body, as on the wire without chunk framing */
-    uint64_t bytes_sent;     /* of the answer's body */
+    uint64_t bytes_sent;     /* of the answer's body; when it broke off, what is known to have
+                                arrived */
     uint64_t total_ns;       /* from the request line to the last byte */
     uint64_t handler_ns;     /* from the request line to the answer's head */
     bool sent_whole;
@@ -47,33 +57,35 @@ typedef void rg_http_done_handler(struct rg_http_request *request, const struct 
                                   void *context);
 
 struct rg_http_config {
-    const char *address; /* empty: all, IPv4 and IPv6 */
-    uint16_t port;       /* 0: the kernel chooses */
+    const char *address;  /* empty: all, IPv4 and IPv6 */
+    uint16_t port;        /* 0: the kernel chooses */
     const char *tls_cert; /* both empty: plain HTTP */
     const char *tls_key;
     unsigned connections_max;
     unsigned workers_max;
     size_t connection_memory; /* bytes; a longer header section gets 431 or a closed connection */
     unsigned header_count_max;
-    unsigned idle_timeout_ms;    /* no byte moved in either direction */
+    unsigned idle_timeout_ms; /* no byte moved in either direction; also the most that a request's
+                                 head may take to arrive */
     unsigned handler_timeout_ms; /* the worker neither read, nor wrote, nor answered */
     uint64_t drain_max;          /* unread request body that is thrown away before an answer */
     rg_http_handler *handler;    /* on a worker */
-    rg_http_handler *busy;       /* on the connection's thread: no worker free; must answer, not read */
-    rg_http_handler *hung;       /* on the connection's thread: handler_timeout passed; likewise */
-    rg_http_handler *refused;    /* on the connection's thread: malformed at the HTTP level, the reason
-                                    is rg_http_refusal(); likewise */
-    rg_http_done_handler *done;  /* may be NULL */
+    rg_http_handler *busy; /* on the connection's thread: no worker free; must answer, not read */
+    rg_http_handler *hung; /* on the connection's thread: handler_timeout passed; likewise */
+    rg_http_handler *refused; /* on the connection's thread: malformed at the HTTP level, the reason
+                                 is rg_http_refusal(); likewise */
+    rg_http_done_handler *done; /* may be NULL */
     void *context;
 };
 
 struct rg_http_counters {
     unsigned connections; /* open now */
-    unsigned requests;    /* in progress now */
+    unsigned requests;    /* in progress now, those given up not among them */
     unsigned workers;     /* threads now */
     unsigned stuck;       /* workers whose request was given up and that have not returned */
     uint64_t accepted;
     uint64_t refused_connections; /* over connections_max */
+    uint64_t idle_closed;         /* closed by idle_timeout_ms */
     uint64_t busy;
     uint64_t hung;
 };
@@ -90,7 +102,9 @@ int rg_http_reload_tls(struct rg_http_server *server, struct rg_error *err);
 
 /*
  * Stops accepting, lets requests in progress finish for at most `timeout_ms`, closes everything and
- * frees the server. Does not wait for stuck workers. Returns how many requests were cut off.
+ * frees the server. Does not wait for stuck workers. Returns how many requests were cut off, those
+ * among them whose worker is still stuck: when it is 0, no handler runs any more and `context` may
+ * be freed.
  */
 unsigned rg_http_stop(struct rg_http_server *server, unsigned timeout_ms);
 
@@ -124,10 +138,19 @@ bool rg_http_is_tls(const struct rg_http_request *request);
 
 /* Why the HTTP level refused it (for the `refused` handler). */
 enum rg_code rg_http_refusal(const struct rg_http_request *request);
+const char *rg_http_refusal_reason(const struct rg_http_request *request);
 
-/* A pointer that handler, busy, hung and done share; `release` is called after done. */
+/*
+ * A pointer that handler, busy, hung and done share; `release` is called when both done and handler
+ * are over. Set at most once. In hung and done of a request that was given up, the handler still
+ * runs: what the pointer leads to then needs a lock of its own.
+ */
 void rg_http_set_user(struct rg_http_request *request, void *user, void (*release)(void *user));
 void *rg_http_user(const struct rg_http_request *request);
+
+/* True when the connection has turned away from the worker: in hung and done, that the handler
+ * still runs; in the handler, that its answer will reach nobody. */
+bool rg_http_given_up(const struct rg_http_request *request);
 
 /*
  * Reads the next bytes of the body (transfer coding removed, aws-chunked not). *ret_len is 0 at the
@@ -138,10 +161,16 @@ void *rg_http_user(const struct rg_http_request *request);
 int rg_http_body_read(struct rg_http_request *request, void *buffer, size_t room, size_t *ret_len,
                       struct rg_error *err);
 
+/* The same without a copy: *ret_bytes (at most 256 KiB) stay in place until the next call for this
+ * request; empty at the end of the body. */
+int rg_http_body_next(struct rg_http_request *request, struct span *ret_bytes,
+                      struct rg_error *err);
+
 /* ---- The answer ---- */
 
-/* Adds a field to the answer. Must come before it. The value may not hold CR, LF or NUL: such a
- * field is left out and false returned. */
+/* Adds a field to the answer. Must come before it. Content-Length, Transfer-Encoding, Connection
+ * and Date are the server's. The value may not hold control bytes other than tab: such a field is
+ * left out and false returned, as is one beyond 32 KiB in all. */
 bool rg_http_header_set(struct rg_http_request *request, const char *name, const char *value);
 void rg_http_header_setf(struct rg_http_request *request, const char *name, const char *format, ...)
     RG_PRINTF(3, 4);
@@ -152,18 +181,21 @@ void rg_http_close_after(struct rg_http_request *request);
 /* The whole answer; the bytes are copied. */
 void rg_http_answer(struct rg_http_request *request, int status, const void *body, size_t len);
 
-/* The answer to HEAD (or 304): Content-Length `len` (-1: none) and no body. */
+/* The answer to HEAD (or 304): Content-Length `len` (-1: none, where HTTP lets us) and no body. */
 void rg_http_answer_head(struct rg_http_request *request, int status, int64_t len);
 
-/* `len` bytes of a file from `offset`, by sendfile where possible. Takes `fd` and closes it. */
+/* `len` bytes of a file from `offset`, by sendfile where possible; few bytes are read here, on the
+ * worker. Takes `fd` and closes it. A file that ends early breaks the connection. */
 void rg_http_answer_fd(struct rg_http_request *request, int status, int fd, uint64_t offset,
                        uint64_t len);
 
 /*
  * An answer of unknown length whose head is sent now. Until rg_http_stream_end the connection sends
  * a space each `keepalive_ms` (0: never) while nothing else is written: XML allows white space
- * between declaration and root. stream_write copies and blocks when the peer is slow; it fails with
- * RG_DISCONNECTED or RG_CANCELLED when nobody listens any more.
+ * between declaration and root, so what follows the root's first byte should be written in one go.
+ * stream_write copies and blocks when the peer is slow; it fails with RG_DISCONNECTED or
+ * RG_CANCELLED when nobody listens any more. A handler that returns without rg_http_stream_end
+ * breaks the connection, so that the client does not take the part for the whole.
  */
 int rg_http_stream_begin(struct rg_http_request *request, int status, unsigned keepalive_ms,
                          struct rg_error *err);

@@ -1,0 +1,64 @@
+#include "gate/ring.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+
+#include <stdlib.h>
+
+void rg_ring_setup(struct rg_ring *ring, size_t block_size, size_t block_count)
+{
+    RG_ASSERT(block_count > 0 && block_count <= RG_RING_BLOCKS && block_size > 0);
+    rg_ring_free(ring);
+    ring->block_size = block_size;
+    ring->block_count = block_count;
+}
+
+void rg_ring_free(struct rg_ring *ring)
+{
+    for (size_t i = 0; i < RG_RING_BLOCKS; i++) {
+        free(ring->blocks[i]);
+    }
+    *ring = (struct rg_ring){0};
+}
+
+struct span rg_ring_peek(const struct rg_ring *ring)
+{
+    size_t used = rg_ring_used(ring);
+    if (used == 0) {
+        return RG_SPAN_EMPTY;
+    }
+    size_t at = (size_t)(ring->read % ring->block_size);
+    size_t block = (size_t)(ring->read / ring->block_size % ring->block_count);
+    return rg_span(ring->blocks[block] + at, RG_MIN(used, ring->block_size - at));
+}
+
+void rg_ring_took(struct rg_ring *ring, size_t len)
+{
+    RG_ASSERT(len <= rg_ring_used(ring));
+    ring->read += len;
+}
+
+char *rg_ring_space(struct rg_ring *ring, size_t *ret_room)
+{
+    size_t left = rg_ring_left(ring);
+    *ret_room = 0;
+    if (left == 0) {
+        return NULL;
+    }
+    size_t at = (size_t)(ring->written % ring->block_size);
+    size_t block = (size_t)(ring->written / ring->block_size % ring->block_count);
+    *ret_room = RG_MIN(left, ring->block_size - at);
+    if (!ring->blocks[block]) {
+        ring->blocks[block] = malloc(ring->block_size);
+        if (!ring->blocks[block]) {
+            return NULL;
+        }
+    }
+    return ring->blocks[block] + at;
+}
+
+void rg_ring_put(struct rg_ring *ring, size_t len)
+{
+    RG_ASSERT(len <= rg_ring_left(ring));
+    ring->written += len;
+}
