@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The shortest time over which a thread's computing is judged. */
+#define SPIN_NS 500000000u
+
 void rg_connections_init(struct rg_connections *all)
 {
     RG_MUST(pthread_mutex_init(&all->lock, NULL));
@@ -89,6 +92,33 @@ static bool read_counts(int fd, uint64_t *ret_received, uint64_t *ret_acked)
     return true;
 }
 
+static uint64_t cpu_time(const struct rg_connection *connection)
+{
+    clockid_t clock = atomic_load(&connection->cpu_clock);
+    struct timespec used;
+    if (clock == 0 || clock_gettime(clock, &used) != 0) {
+        return 0;
+    }
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+/* Whether the thread has been computing for a good part of the time since the last look, although
+ * nothing moved. */
+static bool is_spinning(struct rg_connection *connection, uint64_t now_ns)
+{
+    bool quiet = connection->moved_ns != now_ns &&
+                 atomic_load(&connection->waits) == RG_CONNECTION_WAITS_CLIENT;
+    uint64_t cpu_ns = quiet ? cpu_time(connection) : 0;
+    uint64_t elapsed_ns = now_ns - connection->watched_ns;
+    bool spins = cpu_ns && connection->cpu_ns && elapsed_ns >= SPIN_NS &&
+                 cpu_ns - connection->cpu_ns > elapsed_ns / 4;
+    if (!cpu_ns || !connection->cpu_ns || elapsed_ns >= SPIN_NS) {
+        connection->cpu_ns = cpu_ns;
+        connection->watched_ns = now_ns;
+    }
+    return spins;
+}
+
 /* The time since which the connection owes its next byte; brings its counts up to date. */
 static uint64_t idle_since(struct rg_connection *connection, uint64_t now_ns)
 {
@@ -122,7 +152,9 @@ unsigned rg_connections_close_idle(struct rg_connections *all, unsigned idle_ms)
     RG_MUST(pthread_mutex_lock(&all->lock));
     for (struct rg_connection *at = all->first; at; at = at->next) {
         uint64_t now_ns = rg_clock_ns();
-        if (now_ns - idle_since(at, now_ns) < idle_ns || atomic_load(&at->idle_closed)) {
+        bool idle = now_ns - idle_since(at, now_ns) >= idle_ns;
+        bool spins = is_spinning(at, now_ns);
+        if ((!idle && !spins) || atomic_load(&at->idle_closed)) {
             continue;
         }
         atomic_store(&at->idle_closed, true);

@@ -41,12 +41,15 @@ struct rg_connection {
 
     _Atomic int waits;
     _Atomic bool idle_closed;
+    _Atomic clockid_t cpu_clock; /* of the connection's thread; 0: not known yet */
 
     /* The watch's. */
     uint64_t moved;    /* bytes, both ways, when last looked at */
     uint64_t received; /* bytes from the client, likewise */
     uint64_t moved_ns;
     uint64_t head_ns; /* when the head began to arrive; 0: not yet */
+    uint64_t watched_ns;
+    uint64_t cpu_ns; /* of the thread, while nothing moved; 0: not looked at */
 
     /* The connection thread's. */
     struct rg_buf target; /* of the request, raw */
@@ -81,7 +84,11 @@ struct rg_connection *rg_connections_add(struct rg_connections *all, int fd,
                                          const struct sockaddr *address, socklen_t address_len);
 void rg_connections_remove(struct rg_connection *connection);
 
-/* Shuts down the sockets of connections that have been idle for `idle_ms`; returns how many. */
+/*
+ * Shuts down the sockets of connections that have been idle for `idle_ms`; returns how many. Also
+ * of those that burn a processor while nothing moves: the HTTP library does so when a file ends
+ * before the length that was promised. Call it regularly.
+ */
 unsigned rg_connections_close_idle(struct rg_connections *all, unsigned idle_ms);
 
 /* Ends every wait for a worker. */

@@ -47,7 +47,7 @@
 #define FILE_BLOCK       (128u << 10)
 #define STREAM_BLOCK     (32u << 10)
 #define IDLE_TICK_MS_MIN 10u
-#define IDLE_TICK_MS_MAX 5000u
+#define IDLE_TICK_MS_MAX 1000u
 
 /* How long a connection that is closed with unread bytes on it stays open for the client to see
  * why. */
@@ -509,6 +509,11 @@ static void *meet_target(void *context, const char *target, struct MHD_Connectio
         connection->spare ? RG_TAKE(connection->spare) : rg_exchange_new();
     if (!exchange) {
         return NULL;
+    }
+    if (atomic_load(&connection->cpu_clock) == 0) {
+        clockid_t clock = 0;
+        pthread_getcpuclockid(pthread_self(), &clock);
+        atomic_store(&connection->cpu_clock, clock);
     }
     exchange->server = server;
     exchange->handler_timeout_ms = server->config.handler_timeout_ms;

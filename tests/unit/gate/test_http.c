@@ -512,9 +512,12 @@ static void test_short_file(void **state)
     start();
     int fd = dial();
     WIRE_ANSWER(answer);
+    uint64_t begun_ms = rg_clock_ms();
     wire_send(fd, "GET /short-file HTTP/1.1\r\nHost: a\r\n\r\n");
     wire_read(fd, &answer, false);
     assert_false(answer.whole);
+    /* Well before the idle time-out: a thread must not spin until then. */
+    assert_true(rg_clock_ms() - begun_ms < 8000);
     close(fd);
     assert_false(wait_done(1).sent_whole);
     stop();
