@@ -49,7 +49,8 @@ def test_everyday_work(s3cmd, s3, tmp_path):
 
 
 def test_sync_both_ways(s3cmd, s3, bucket, tmp_path):
-    files = data.write_tree(tmp_path / "from")
+    # s3cmd writes control characters in names as ^I and the like.
+    files = data.write_tree(tmp_path / "from", [name for name in data.AWKWARD if "\t" not in name])
     s3cmd("sync", f"{tmp_path}/from/", f"s3://{bucket}/t/")
     data.assert_same_files(
         data.all_objects(s3, bucket), {f"t/{name}": body for name, body in files.items()}
