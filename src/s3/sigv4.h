@@ -221,9 +221,9 @@ int rg_sigv4_sign(const struct rg_sigv4_signer *signer, const struct rg_sigv4_re
 /*
  * Presigns: appends to *out the whole query string to send, request->query first, X-Amz-Signature
  * last. Every header in `request` is signed and must be sent by whoever uses the URL; host must be
- * there. The payload is UNSIGNED-PAYLOAD unless x-amz-content-sha256 is among the headers.
- * `expires_s` is 1 to 604800. RG_INVALID_ARGUMENT otherwise, or when the query already holds
- * X-Amz-* authentication.
+ * there. The payload is UNSIGNED-PAYLOAD unless x-amz-content-sha256 is among the headers or
+ * parameters. `expires_s` is 1 to 604800. RG_INVALID_ARGUMENT otherwise, or when the query already
+ * holds X-Amz-* authentication.
  */
 int rg_sigv4_presign(const struct rg_sigv4_signer *signer, const struct rg_sigv4_request *request,
                      int64_t time_s, int64_t expires_s, struct rg_buf *out,

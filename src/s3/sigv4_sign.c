@@ -195,6 +195,18 @@ static int check_presign(const struct rg_sigv4_request *request, int64_t expires
     return result;
 }
 
+/* As the parser reads it: the header, else the parameter, else nothing is promised. */
+static struct span presigned_payload(const struct rg_sigv4 *auth,
+                                     const struct rg_sigv4_request *request)
+{
+    const struct rg_header *field = header(request, "x-amz-content-sha256");
+    if (field) {
+        return rg_span_trim(field->value);
+    }
+    const struct rg_query_param *param = rg_query_find(&auth->query, "X-Amz-Content-Sha256");
+    return param ? param->value : RG_SPAN_LITERAL("UNSIGNED-PAYLOAD");
+}
+
 int rg_sigv4_presign(const struct rg_sigv4_signer *signer, const struct rg_sigv4_request *request,
                      int64_t time_s, int64_t expires_s, struct rg_buf *out, struct rg_error *err)
 {
@@ -206,9 +218,6 @@ int rg_sigv4_presign(const struct rg_sigv4_signer *signer, const struct rg_sigv4
     struct rg_sigv4 auth = {.kind = RG_AUTH_PRESIGNED, .time_s = time_s, .expires_s = expires_s};
     rg_date_format_amz(time_s, auth.timestamp);
     fill_signer(&auth, signer);
-    const struct rg_header *payload = header(request, "x-amz-content-sha256");
-    auth.payload_text =
-        payload ? rg_span_trim(payload->value) : RG_SPAN_LITERAL("UNSIGNED-PAYLOAD");
     RG_BUF(names, RG_SIGV4_CANONICAL_MAX);
     RG_BUF(query, RG_QUERY_BYTES_MAX);
     result = name_headers(request, &names, err);
@@ -219,6 +228,7 @@ int rg_sigv4_presign(const struct rg_sigv4_signer *signer, const struct rg_sigv4
     if (result == 0) {
         result = rg_query_parse(rg_buf_span(&query), &auth.query, err);
     }
+    auth.payload_text = presigned_payload(&auth, request);
     struct rg_sigv4_request sent = as_sent(request);
     sent.query = rg_buf_span(&query);
     if (result == 0) {

@@ -772,6 +772,27 @@ static void test_presign_keeps_query(void **state)
     assert_code(check(&changed, &err), RG_SIGNATURE_DOES_NOT_MATCH, &err);
 }
 
+/* Some SDKs state the payload hash in the query. */
+static void test_presign_with_payload_parameter(void **state)
+{
+    static const struct sample bare = {
+        "PUT", "/b/k", "X-Amz-Content-Sha256=" RG_SHA256_EMPTY, {HOST}};
+    struct rg_header headers[12];
+    struct rg_sigv4_request request = request_of(&bare, headers);
+    struct rg_error err = RG_ERROR_INIT;
+    RG_BUF(out, 4096);
+    assert_int_equal(rg_sigv4_presign(&signer, &request, NOW, 60, &out, &err), 0);
+    struct sample sent = bare;
+    sent.query = rg_buf_text(&out);
+    assert_code(check(&sent, &err), RG_OK, &err);
+    request.query = rg_buf_span(&out);
+    struct rg_sigv4_rules rules = rules_at(NOW);
+    RG_CLEANUP(rg_sigv4_free) struct rg_sigv4 auth = {.kind = RG_AUTH_ANONYMOUS};
+    assert_int_equal(rg_sigv4_parse(&request, &rules, &auth, &err), 0);
+    assert_int_equal(auth.payload, RG_PAYLOAD_SHA256);
+    assert_int_equal(auth.payload_sha256[0], 0xe3);
+}
+
 static void test_signer_refuses(void **state)
 {
     struct rg_error err = RG_ERROR_INIT;
@@ -954,6 +975,7 @@ int main(void)
         cmocka_unit_test(test_signer_repeats_examples),
         cmocka_unit_test(test_presigner_repeats_example),
         cmocka_unit_test(test_presign_keeps_query),
+        cmocka_unit_test(test_presign_with_payload_parameter),
         cmocka_unit_test(test_signer_refuses),
         cmocka_unit_test(test_relaxed_rules),
         cmocka_unit_test(test_host_override),
