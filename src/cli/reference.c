@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include "base/settings.h"
+#include "s3/route.h"
 
 #include <string.h>
 
@@ -44,12 +45,53 @@ static void add_errors(struct rg_buf *out)
     }
 }
 
+static const char *const level_paths[] = {
+    [RG_LEVEL_SERVICE] = "/",
+    [RG_LEVEL_BUCKET] = "/BUCKET",
+    [RG_LEVEL_OBJECT] = "/BUCKET/KEY",
+};
+
+/* One table: the operations whose answer is of this kind. */
+static void add_operations_answered(enum rg_answer answer, struct rg_buf *out)
+{
+    const char *column = answer == RG_ANSWER_FAILURE ? " error |" : "";
+    rg_buf_addf(out, "| operation | request |%s\n|---|---|%s\n", column, column[0] ? "---|" : "");
+    for (int i = RG_OP_UNKNOWN + 1; i < RG_OPERATION_COUNT; i++) {
+        const struct rg_operation_info *info = rg_operation_info((enum rg_operation)i);
+        if (info->answer != answer) {
+            continue;
+        }
+        rg_buf_addf(out, "| %s | `%s %s%s%s`%s |", info->name, info->method,
+                    level_paths[info->level], info->subresource[0] ? "?" : "", info->subresource,
+                    info->by_copy_source ? " with `x-amz-copy-source`" : "");
+        if (answer == RG_ANSWER_FAILURE) {
+            rg_buf_addf(out, " %s |", rg_code_s3_name(info->failure));
+        }
+        rg_buf_add_char(out, '\n');
+    }
+}
+
+static void add_operations(struct rg_buf *out)
+{
+    rg_buf_add_text(out, "# Operations\n\nEvery request that S3 has, and what it gets here.\n\n"
+                         "## Implemented\n\n");
+    add_operations_answered(RG_ANSWER_VERB, out);
+    rg_buf_add_text(out, "\n## Answered with the document of a bucket where this was never "
+                         "configured\n\n");
+    add_operations_answered(RG_ANSWER_DEFAULT, out);
+    rg_buf_add_text(out, "\n## Removing what is never there: 204\n\n");
+    add_operations_answered(RG_ANSWER_EMPTY, out);
+    rg_buf_add_text(out, "\n## Answered with an error\n\n");
+    add_operations_answered(RG_ANSWER_FAILURE, out);
+}
+
 static const struct {
     const char *name;
     void (*add)(struct rg_buf *out);
 } pages[] = {
     {"settings", add_settings},
     {"errors", add_errors},
+    {"operations", add_operations},
 };
 
 void rg_cli_reference_help(struct rg_buf *out)
