@@ -50,8 +50,9 @@ struct rg_chunked_setup {
     /* More decoded bytes than this are RG_ENTITY_TOO_LARGE; 0 for no such ceiling. */
     uint64_t decoded_max;
 
-    /* The value of x-amz-trailer: names separated by commas, empty when there is none. Copied. Only
-     * for the trailer kinds: a declared trailer must come, another one must not. */
+    /* The value of x-amz-trailer: names separated by commas (join several such headers by commas),
+     * empty when there is none. Copied. Only for the trailer kinds: a declared trailer must come,
+     * another one must not. */
     struct span trailer_names;
 
     /* The signed kinds only; copied. Of the request whose signature was verified. */

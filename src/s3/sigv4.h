@@ -152,7 +152,7 @@ bool rg_sigv4_is_signed(const struct rg_sigv4 *auth, const char *header_name);
  * A signing key: HMAC chain over "AWS4" + secret, date, region, service, "aws4_request". It depends
  * on nothing else, so a cache may keep it under (access key, date, region, service) until that
  * access key's secret changes; entries of past dates are of no more use than the clock skew
- * allows, and for presigned URLs seven days. Deriving costs five HMACs (about 3 µs). Treat it as
+ * allows, and for presigned URLs seven days. Deriving costs four HMACs (about 8 µs). Treat it as
  * a secret: erase it with rg_sigv4_key_wipe.
  */
 struct rg_sigv4_key {

@@ -885,6 +885,65 @@ static void test_missing_payload_hash(void **state)
     assert_code(check_rules(&sample, &rules, &err), RG_OK, &err);
 }
 
+/* Requests as clients of RDMA tokens and sessions sign them; signatures computed elsewhere. */
+static void test_rdma_requests(void **state)
+{
+    static const struct sample put = {
+        "PUT",
+        "/bkt/dir/obj%201",
+        "",
+        {{"Host", "gw.example.test:9000"},
+         {"Content-Length", "0"},
+         {"Content-Type", "application/octet-stream"},
+         {"x-amz-content-sha256", "UNSIGNED-PAYLOAD"},
+         {"x-amz-date", "20260901T120000Z"},
+         {"x-amz-rdma-token", "00007f3a5c400000:00400000:00182ac7:0000:01a2b3:1:"
+                              "00000000000000000000ffffc0000211"},
+         {"Authorization", "AWS4-HMAC-SHA256 "
+                           "Credential=TESTACCESSKEY0000001/20260901/us-east-1/s3/aws4_request,"
+                           "SignedHeaders=content-length;content-type;host;x-amz-content-sha256;"
+                           "x-amz-date;x-amz-rdma-token,Signature="
+                           "554498222c1c7d31563bd4aa9212e5179597bb91a49e06d6e3a4b8e17f18c384"}}};
+    static const struct sample prepare = {
+        "POST",
+        "/.hipobj-rc/prepare",
+        "",
+        {{"Host", "gw.example.test"},
+         {"x-amz-date", "20260901T120000Z"},
+         {"x-amz-rdma-protocol", "hipobj-rc-v2"},
+         {"x-amz-rdma-token", "01a201000000000000000000000000ffffc0000211000000000000000000"
+                              "0000000000000000000000010000"},
+         {"x-amz-rdma-psn", "0a1b2c"},
+         {"x-amz-rdma-cookie", "5eed1234"},
+         {"x-amz-rdma-op", "GET"},
+         {"x-amz-rdma-target", "/bkt/dir/obj%201"},
+         {"x-amz-rdma-size", "65536"},
+         {"x-amz-rdma-offset", "0"},
+         {"Authorization", "AWS4-HMAC-SHA256 "
+                           "Credential=TESTACCESSKEY0000001/20260901/us-east-1/hipobj/"
+                           "aws4_request,SignedHeaders=host;x-amz-date;x-amz-rdma-cookie;"
+                           "x-amz-rdma-offset;x-amz-rdma-op;x-amz-rdma-protocol;x-amz-rdma-psn;"
+                           "x-amz-rdma-size;x-amz-rdma-target;x-amz-rdma-token,Signature="
+                           "67b819f3548a6bd784081f11a4ada6763f4f2cd10ffbc44097f5c2455782bc3b"}}};
+    const struct sample *const samples[] = {&put, &prepare};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(samples); i++) {
+        struct rg_header headers[12];
+        struct rg_sigv4_request request = request_of(samples[i], headers);
+        struct rg_sigv4_rules rules = rules_at(1788264000); /* 2026-09-01T12:00:00Z */
+        rules.other_service = RG_SPAN_LITERAL("hipobj");
+        rules.payload_hash_optional = true;
+        RG_CLEANUP(rg_sigv4_free) struct rg_sigv4 auth = {.kind = RG_AUTH_ANONYMOUS};
+        struct rg_error err = RG_ERROR_INIT;
+        struct rg_sigv4_key key;
+        assert_code(rg_sigv4_parse(&request, &rules, &auth, &err) ? err.code : RG_OK, RG_OK, &err);
+        assert_int_equal(
+            rg_sigv4_key_derive(RG_SPAN_LITERAL("testSecretKey/0123456789abcdefghijklmnop"),
+                                auth.scope, &key, &err),
+            0);
+        assert_int_equal(rg_sigv4_verify(&auth, &request, &key, &err), 0);
+    }
+}
+
 static void test_ceilings(void **state)
 {
     struct rg_error err = RG_ERROR_INIT;
@@ -980,6 +1039,7 @@ int main(void)
         cmocka_unit_test(test_relaxed_rules),
         cmocka_unit_test(test_host_override),
         cmocka_unit_test(test_missing_payload_hash),
+        cmocka_unit_test(test_rdma_requests),
         cmocka_unit_test(test_ceilings),
         cmocka_unit_test(test_credential),
         cmocka_unit_test(test_sign_text),
