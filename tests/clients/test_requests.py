@@ -730,7 +730,7 @@ def test_configuration_that_is_never_there(call, bucket, query, code):
     ("PUT", "policy", b"{}"), ("PUT", "website", b"<WebsiteConfiguration/>"),
     ("PUT", "replication", b"<ReplicationConfiguration/>"), ("PUT", "encryption", b"<x/>"),
     ("PUT", "notification", b"<NotificationConfiguration><QueueConfiguration/></NotificationConfiguration>"),
-    ("PUT", "object-lock", b"<ObjectLockConfiguration/>"), ("PUT", "logging", b"<x/>"), ("PUT", "acl", b"<x/>"),
+    ("PUT", "object-lock", b"<ObjectLockConfiguration/>"), ("PUT", "logging", b"<x/>"),
     ("GET", "inventory", b""), ("GET", "metrics", b""), ("GET", "analytics", b""), ("GET", "intelligent-tiering", b""),
 ])
 def test_what_is_not_implemented_says_so(call, bucket, method, query, body):
@@ -739,7 +739,7 @@ def test_what_is_not_implemented_says_so(call, bucket, method, query, body):
 
 @pytest.mark.parametrize("method, query", [
     ("POST", {"select": "", "select-type": "2"}), ("POST", {"restore": ""}), ("GET", {"torrent": ""}),
-    ("PUT", {"retention": ""}), ("PUT", {"legal-hold": ""}), ("PUT", {"acl": ""}),
+    ("PUT", {"retention": ""}), ("PUT", {"legal-hold": ""}),
 ])
 def test_object_calls_that_are_not_implemented(call, bucket, method, query):
     call("PUT", f"/{bucket}/k", body=b"x")
