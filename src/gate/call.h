@@ -1,0 +1,139 @@
+/*
+ * One S3 request while it is being answered: what every verb is given. A verb is straight-line
+ * blocking code,
+ *
+ *   int rg_verb_x(struct rg_call *call, struct rg_error *err)
+ *
+ * that either answers through call->http and returns 0, or answers nothing and returns an error,
+ * which dispatch.c turns into S3's XML. A verb that has begun to answer may not fail any more.
+ *
+ * The verbs know nothing of each other; what several need is in object.h and body.h.
+ */
+#ifndef RG_GATE_CALL_H
+#define RG_GATE_CALL_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/settings.h"
+#include "base/span.h"
+#include "gate/account.h"
+#include "gate/dispatch.h"
+#include "gate/http.h"
+#include "s3/header.h"
+#include "s3/listing.h"
+#include "s3/route.h"
+#include "s3/sigv4.h"
+#include "s3/url.h"
+#include "s3/xml.h"
+#include "store/store.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rg_buffers;
+struct rg_patience;
+
+struct rg_gate {
+    const struct rg_settings *settings;
+    struct rg_store *store;
+    struct rg_accounts *accounts;
+    struct rg_buffers *buffers;
+    struct rg_patience *patience;
+    uint8_t token_key[RG_TOKEN_KEY_BYTES]; /* of continuation tokens, the same on every gateway */
+    char host_id[64];                      /* x-amz-id-2 */
+};
+
+/* Further elements of an error document, and its size. */
+#define RG_CALL_DETAILS_MAX     10u
+#define RG_CALL_ERROR_BYTES_MAX (1u << 20)
+
+struct rg_call {
+    struct rg_gate *gate;
+    const struct rg_settings *settings;
+    struct rg_store *store;
+    struct rg_http_request *http;
+    bool is_head;
+
+    struct rg_header *headers; /* as received */
+    size_t header_count;
+    struct rg_query query;
+    struct rg_buf path; /* decoded */
+    struct rg_address address;
+    struct span bucket; /* of address; both checked by s3/names.h before a verb sees them */
+    struct span key;
+    enum rg_operation operation;
+    const struct rg_operation_info *info;
+
+    struct rg_sigv4 auth;
+    struct rg_sigv4_key signing_key;
+    struct rg_account account; /* empty while anonymous */
+    const char *rdma_declined; /* why the bytes go by HTTP although a token came; NULL: none came */
+
+    struct rg_xml_error_extra details[RG_CALL_DETAILS_MAX];
+    char *detail_texts[RG_CALL_DETAILS_MAX];
+    size_t detail_count;
+
+    pthread_mutex_t lock;
+    struct rg_outcome outcome; /* under the lock: a connection's thread may read it any time */
+    bool settled;              /* the outcome is final */
+};
+
+typedef int rg_verb(struct rg_call *call, struct rg_error *err);
+
+/* The first field, or query parameter, of that name. Values of fields come without white space
+ * around them. */
+bool rg_call_header(const struct rg_call *call, const char *name, struct span *ret_value);
+bool rg_call_param(const struct rg_call *call, const char *name, struct span *ret_value);
+
+/* Adds an element to the error document, should there be one: "Key", "BucketName" ... Copies. */
+void rg_call_detail(struct rg_call *call, const char *name, struct span value);
+
+/* RG_INVALID_ARGUMENT that names the argument in the document, as S3 does. */
+int rg_call_invalid(struct rg_call *call, const char *name, struct span value, const char *sentence,
+                    struct rg_error *err);
+
+/* RG_NO_SUCH_VERSION unless versionId is absent or "null": buckets have no versions. */
+int rg_call_check_version(struct rg_call *call, struct rg_error *err);
+
+/* A parameter that is a number from 0 to INT32_MAX; absent or empty: *ret_value is left alone. */
+int rg_call_number(struct rg_call *call, const char *name, uint32_t *ret_value,
+                   struct rg_error *err);
+
+/* The encoding-type parameter of listings: "url" or nothing. */
+int rg_call_encoding(struct rg_call *call, bool *ret_url, struct rg_error *err);
+
+/* The owner of everything, for documents. */
+struct rg_xml_owner rg_call_owner(const struct rg_call *call);
+
+/* Answers with a document; RG_OUT_OF_MEMORY when it did not fit into its buffer. */
+int rg_call_answer_xml(struct rg_call *call, int status, const struct rg_buf *document,
+                       struct rg_error *err);
+/* Answers without a body. */
+int rg_call_answer_empty(struct rg_call *call, int status);
+
+/* How object bytes went, or would have gone: "http:no-token". Also the header x-railgate-path. */
+void rg_call_set_path(struct rg_call *call, const char *transport, const char *reason);
+void rg_call_set_object_size(struct rg_call *call, uint64_t size);
+void rg_call_add_copied(struct rg_call *call, uint64_t bytes);
+
+/* The error document of `err` with the call's details, as it is sent. */
+void rg_call_error_document(struct rg_call *call, const struct rg_error *err,
+                            struct rg_buf *ret_document);
+
+/* The HTTP status of a failure. */
+int rg_call_error_status(const struct rg_error *err);
+
+/*
+ * The end of work done under rg_patience: answers with `document`, or with the error when rc < 0.
+ * `begun` is what rg_patience_end said. Returns rc (and answers nothing) when the failure may still
+ * have its own status.
+ */
+int rg_call_finish_long(struct rg_call *call, bool begun, int rc, const struct rg_buf *document,
+                        struct rg_error *err);
+
+/* Notes a failure that is told inside an answer already begun (Copy, Complete, DeleteObjects). */
+void rg_call_note_failure(struct rg_call *call, const struct rg_error *err);
+
+#endif
