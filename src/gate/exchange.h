@@ -20,9 +20,6 @@
 /* A body of known length up to this is read whole before a worker is asked for. */
 #define RG_EXCHANGE_SMALL_BODY (64u << 10)
 
-/* Blocks of the ring for longer bodies. */
-#define RG_EXCHANGE_BLOCK (256u << 10)
-
 struct rg_answer_field {
     uint32_t name;
     uint32_t value; /* places in `text` */

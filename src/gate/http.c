@@ -618,7 +618,7 @@ static enum MHD_Result begin_pass(struct rg_connection *connection, struct MHD_C
 {
     struct rg_exchange *exchange = connection->exchange;
     bool first = is_decided_first(connection);
-    rg_ring_setup(&exchange->body, RG_EXCHANGE_BLOCK, RG_RING_BLOCKS);
+    rg_ring_setup(&exchange->body, RG_RING_BLOCK, RG_RING_BLOCKS);
     connection->step = RG_STEP_PASS;
     if (!dispatch(connection)) {
         connection->step = RG_STEP_DISCARD;

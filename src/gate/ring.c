@@ -3,7 +3,40 @@
 #include "base/assert.h"
 #include "base/checked.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+
+static struct {
+    pthread_mutex_t lock;
+    char *blocks[RG_RING_KEPT];
+    size_t count;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static char *get_block(size_t size)
+{
+    char *block = NULL;
+    if (size == RG_RING_BLOCK) {
+        RG_MUST(pthread_mutex_lock(&kept.lock));
+        if (kept.count > 0) {
+            block = kept.blocks[--kept.count];
+        }
+        RG_MUST(pthread_mutex_unlock(&kept.lock));
+    }
+    return block ? block : malloc(size);
+}
+
+static void put_block(char *block, size_t size)
+{
+    if (block && size == RG_RING_BLOCK) {
+        RG_MUST(pthread_mutex_lock(&kept.lock));
+        if (kept.count < RG_RING_KEPT) {
+            kept.blocks[kept.count++] = block;
+            block = NULL;
+        }
+        RG_MUST(pthread_mutex_unlock(&kept.lock));
+    }
+    free(block);
+}
 
 void rg_ring_setup(struct rg_ring *ring, size_t block_size, size_t block_count)
 {
@@ -16,7 +49,7 @@ void rg_ring_setup(struct rg_ring *ring, size_t block_size, size_t block_count)
 void rg_ring_free(struct rg_ring *ring)
 {
     for (size_t i = 0; i < RG_RING_BLOCKS; i++) {
-        free(ring->blocks[i]);
+        put_block(ring->blocks[i], ring->block_size);
     }
     *ring = (struct rg_ring){0};
 }
@@ -49,7 +82,7 @@ char *rg_ring_space(struct rg_ring *ring, size_t *ret_room)
     size_t block = (size_t)(ring->written / ring->block_size % ring->block_count);
     *ret_room = RG_MIN(left, ring->block_size - at);
     if (!ring->blocks[block]) {
-        ring->blocks[block] = malloc(ring->block_size);
+        ring->blocks[block] = get_block(ring->block_size);
         if (!ring->blocks[block]) {
             return NULL;
         }
