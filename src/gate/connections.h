@@ -37,6 +37,8 @@ struct rg_connection {
     void *server;
     int fd;
     bool is_tls;
+    const char *tls_version;
+    const char *tls_cipher;
     char peer[64];
 
     _Atomic int waits;
@@ -58,7 +60,7 @@ struct rg_connection {
     bool early;    /* answered with some of the body unread */
     bool queued;   /* the answer is on its way */
     bool raw_sent; /* the answer was sent past the HTTP library */
-    struct rg_answer *answer;
+    struct rg_reply *answer;
     uint64_t body_bytes;
     uint64_t discarded;
     uint64_t streamed;

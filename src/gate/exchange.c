@@ -40,7 +40,7 @@ struct rg_exchange *rg_exchange_new(void)
     return exchange;
 }
 
-static void reset_answer(struct rg_answer *answer)
+static void reset_answer(struct rg_reply *answer)
 {
     rg_cleanup_close(&answer->fd);
     if (answer->body.room > KEPT_BODY_BYTES) {
@@ -50,14 +50,14 @@ static void reset_answer(struct rg_answer *answer)
     rg_buf_clear(&answer->text);
     answer->text.max = ANSWER_TEXT_MAX;
     answer->body.max = ANSWER_BODY_MAX;
-    answer->kind = RG_ANSWER_NONE;
+    answer->kind = RG_REPLY_NONE;
     answer->status = 0;
     answer->close = false;
     answer->field_count = 0;
     answer->fd = -1;
 }
 
-static void free_answer(struct rg_answer *answer)
+static void free_answer(struct rg_reply *answer)
 {
     rg_cleanup_close(&answer->fd);
     rg_buf_free(&answer->body);
@@ -216,7 +216,7 @@ static bool is_returned(const struct rg_exchange *exchange)
 static bool has_answer(const struct rg_exchange *exchange)
 {
     return exchange->returned ||
-           (exchange->answered && exchange->worker.answer.kind == RG_ANSWER_STREAM);
+           (exchange->answered && exchange->worker.answer.kind == RG_REPLY_STREAM);
 }
 
 static bool has_decided(const struct rg_exchange *exchange)
@@ -325,7 +325,7 @@ bool rg_exchange_give_up(struct rg_exchange *exchange, bool *ret_answered)
     lock(exchange);
     bool turned = !exchange->returned;
     exchange->given_up = turned;
-    *ret_answered = exchange->answered && exchange->worker.answer.kind != RG_ANSWER_STREAM;
+    *ret_answered = exchange->answered && exchange->worker.answer.kind != RG_REPLY_STREAM;
     unlock_and_wake(exchange, true, false);
     return turned;
 }
@@ -395,8 +395,8 @@ bool rg_exchange_stream_is_whole(struct rg_exchange *exchange)
     return whole;
 }
 
-bool rg_answer_field_at(const struct rg_answer *answer, size_t i, const char **ret_name,
-                        const char **ret_value)
+bool rg_reply_field_at(const struct rg_reply *answer, size_t i, const char **ret_name,
+                       const char **ret_value)
 {
     if (i >= answer->field_count) {
         return false;
@@ -462,6 +462,18 @@ const char *rg_http_peer(const struct rg_http_request *request)
 bool rg_http_is_tls(const struct rg_http_request *request)
 {
     return request->exchange->is_tls;
+}
+
+const char *rg_http_tls_version(const struct rg_http_request *request)
+{
+    const char *version = request->exchange->tls_version;
+    return version ? version : "";
+}
+
+const char *rg_http_tls_cipher(const struct rg_http_request *request)
+{
+    const char *cipher = request->exchange->tls_cipher;
+    return cipher ? cipher : "";
 }
 
 enum rg_code rg_http_refusal(const struct rg_http_request *request)
@@ -595,10 +607,10 @@ static bool is_allowed_value(const char *value)
     return true;
 }
 
-static bool grow_answer_fields(struct rg_answer *answer)
+static bool grow_answer_fields(struct rg_reply *answer)
 {
     size_t room = answer->field_room ? answer->field_room * 2 : 16;
-    struct rg_answer_field *fields = realloc(answer->fields, room * sizeof *fields);
+    struct rg_reply_field *fields = realloc(answer->fields, room * sizeof *fields);
     if (!fields) {
         return false;
     }
@@ -609,15 +621,15 @@ static bool grow_answer_fields(struct rg_answer *answer)
 
 bool rg_http_header_set(struct rg_http_request *request, const char *name, const char *value)
 {
-    struct rg_answer *answer = &request->answer;
+    struct rg_reply *answer = &request->answer;
     bool fits = answer->text.len + strlen(name) + strlen(value) + 2 <= ANSWER_TEXT_MAX;
-    if (answer->kind != RG_ANSWER_NONE || !fits || !is_allowed_value(value)) {
+    if (answer->kind != RG_REPLY_NONE || !fits || !is_allowed_value(value)) {
         return false;
     }
     if (answer->field_count == answer->field_room && !grow_answer_fields(answer)) {
         return false;
     }
-    struct rg_answer_field field = {.name = (uint32_t)answer->text.len};
+    struct rg_reply_field field = {.name = (uint32_t)answer->text.len};
     rg_buf_add(&answer->text, name, strlen(name) + 1);
     field.value = (uint32_t)answer->text.len;
     rg_buf_add(&answer->text, value, strlen(value) + 1);
@@ -643,7 +655,7 @@ void rg_http_header_setf(struct rg_http_request *request, const char *name, cons
 
 void rg_http_close_after(struct rg_http_request *request)
 {
-    if (request->answer.kind == RG_ANSWER_NONE) {
+    if (request->answer.kind == RG_REPLY_NONE) {
         request->answer.close = true;
     }
 }
@@ -661,12 +673,12 @@ static void publish(struct rg_http_request *request, int status, int kind)
     exchange->answered = true;
     exchange->body_closed = true;
     exchange->progress_ns = rg_clock_ns();
-    unlock_and_wake(exchange, false, kind == RG_ANSWER_STREAM);
+    unlock_and_wake(exchange, false, kind == RG_REPLY_STREAM);
 }
 
 void rg_http_answer(struct rg_http_request *request, int status, const void *body, size_t len)
 {
-    if (request->answer.kind != RG_ANSWER_NONE) {
+    if (request->answer.kind != RG_REPLY_NONE) {
         return;
     }
     rg_buf_add(&request->answer.body, body, len);
@@ -674,19 +686,19 @@ void rg_http_answer(struct rg_http_request *request, int status, const void *bod
         rg_buf_clear(&request->answer.body);
         status = rg_code_http_status(RG_OUT_OF_MEMORY);
     }
-    publish(request, status, RG_ANSWER_BYTES);
+    publish(request, status, RG_REPLY_BYTES);
 }
 
 void rg_http_answer_head(struct rg_http_request *request, int status, int64_t len)
 {
-    if (request->answer.kind == RG_ANSWER_NONE) {
+    if (request->answer.kind == RG_REPLY_NONE) {
         request->answer.length = len;
-        publish(request, status, RG_ANSWER_HEAD);
+        publish(request, status, RG_REPLY_HEAD);
     }
 }
 
 /* False when the file gave less, or failed: then the connection finds out when it sends. */
-static bool read_small_file(struct rg_answer *answer, int fd, uint64_t offset, size_t len)
+static bool read_small_file(struct rg_reply *answer, int fd, uint64_t offset, size_t len)
 {
     char *space = len ? rg_buf_reserve(&answer->body, len) : NULL;
     size_t have = 0;
@@ -706,21 +718,21 @@ static bool read_small_file(struct rg_answer *answer, int fd, uint64_t offset, s
 void rg_http_answer_fd(struct rg_http_request *request, int status, int fd, uint64_t offset,
                        uint64_t len)
 {
-    struct rg_answer *answer = &request->answer;
-    if (answer->kind != RG_ANSWER_NONE) {
+    struct rg_reply *answer = &request->answer;
+    if (answer->kind != RG_REPLY_NONE) {
         close(fd);
         return;
     }
     if (len <= SMALL_FILE_BYTES && read_small_file(answer, fd, offset, (size_t)len)) {
         close(fd);
-        publish(request, status, RG_ANSWER_BYTES);
+        publish(request, status, RG_REPLY_BYTES);
         return;
     }
     rg_buf_clear(&answer->body);
     answer->fd = fd;
     answer->offset = offset;
     answer->file_length = len;
-    publish(request, status, RG_ANSWER_FILE);
+    publish(request, status, RG_REPLY_FILE);
 }
 
 int rg_http_stream_begin(struct rg_http_request *request, int status, unsigned keepalive_ms,
@@ -728,14 +740,14 @@ int rg_http_stream_begin(struct rg_http_request *request, int status, unsigned k
 {
     struct rg_exchange *exchange = request->exchange;
     RG_ASSERT(request->of_worker);
-    if (request->answer.kind != RG_ANSWER_NONE) {
+    if (request->answer.kind != RG_REPLY_NONE) {
         return rg_failf(err, RG_INTERNAL_ERROR, "a second answer was begun");
     }
     lock(exchange);
     rg_ring_setup(&exchange->stream, STREAM_BLOCK, STREAM_BLOCKS);
     exchange->keepalive_ms = keepalive_ms;
     unlock(exchange);
-    publish(request, status, RG_ANSWER_STREAM);
+    publish(request, status, RG_REPLY_STREAM);
     return 0;
 }
 
@@ -761,7 +773,7 @@ int rg_http_stream_write(struct rg_http_request *request, const void *bytes, siz
 {
     struct rg_exchange *exchange = request->exchange;
     RG_ASSERT(request->of_worker);
-    if (request->answer.kind != RG_ANSWER_STREAM) {
+    if (request->answer.kind != RG_REPLY_STREAM) {
         return rg_failf(err, RG_INTERNAL_ERROR, "there is no stream to write to");
     }
     size_t done = 0;
@@ -797,5 +809,5 @@ void rg_http_stream_end(struct rg_http_request *request)
 
 bool rg_http_answered(const struct rg_http_request *request)
 {
-    return request->answer.kind != RG_ANSWER_NONE;
+    return request->answer.kind != RG_REPLY_NONE;
 }

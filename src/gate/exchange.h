@@ -20,17 +20,17 @@
 /* A body of known length up to this is read whole before a worker is asked for. */
 #define RG_EXCHANGE_SMALL_BODY (64u << 10)
 
-struct rg_answer_field {
+struct rg_reply_field {
     uint32_t name;
     uint32_t value; /* places in `text` */
 };
 
-struct rg_answer {
-    enum { RG_ANSWER_NONE, RG_ANSWER_BYTES, RG_ANSWER_HEAD, RG_ANSWER_FILE, RG_ANSWER_STREAM } kind;
+struct rg_reply {
+    enum { RG_REPLY_NONE, RG_REPLY_BYTES, RG_REPLY_HEAD, RG_REPLY_FILE, RG_REPLY_STREAM } kind;
     int status;
     bool close; /* the connection, afterwards */
     struct rg_buf text;
-    struct rg_answer_field *fields;
+    struct rg_reply_field *fields;
     size_t field_count;
     size_t field_room;
     struct rg_buf body; /* BYTES */
@@ -45,7 +45,7 @@ struct rg_answer {
 struct rg_http_request {
     struct rg_exchange *exchange;
     bool of_worker;
-    struct rg_answer answer;
+    struct rg_reply answer;
 };
 
 struct rg_exchange {
@@ -59,6 +59,8 @@ struct rg_exchange {
     char id[17];
     char peer[64];
     bool is_tls;
+    const char *tls_version;
+    const char *tls_cipher;
     unsigned handler_timeout_ms;
     uint64_t started_ns;
 
@@ -156,7 +158,7 @@ enum rg_stream rg_exchange_take_stream(struct rg_exchange *exchange, char *bytes
 bool rg_exchange_stream_is_whole(struct rg_exchange *exchange);
 
 /* The fields of an answer, in order. */
-bool rg_answer_field_at(const struct rg_answer *answer, size_t i, const char **ret_name,
-                        const char **ret_value);
+bool rg_reply_field_at(const struct rg_reply *answer, size_t i, const char **ret_name,
+                       const char **ret_value);
 
 #endif

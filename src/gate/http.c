@@ -241,7 +241,7 @@ static void free_file_reader(void *context)
 
 static struct MHD_Response *file_response(const struct rg_connection *connection)
 {
-    struct rg_answer *answer = connection->answer;
+    struct rg_reply *answer = connection->answer;
     rg_autoclose int fd = RG_TAKE_FD(answer->fd);
     struct MHD_Response *response = NULL;
     if (!connection->is_tls) {
@@ -263,35 +263,29 @@ static struct MHD_Response *file_response(const struct rg_connection *connection
     return response;
 }
 
-/* Content-Length without a body; without Content-Length only the end of the connection can say that
- * nothing follows. */
-static struct MHD_Response *head_response(const struct rg_answer *answer)
+/* Content-Length without a body. The library can leave Content-Length out only by closing the
+ * connection, or by chunks that it then really sends: 0 does less harm. */
+static struct MHD_Response *head_response(const struct rg_reply *answer)
 {
-    if (answer->length == 0) {
+    if (answer->length <= 0) {
         return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
     }
-    uint64_t length = answer->length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)answer->length;
-    struct MHD_Response *response =
-        MHD_create_response_from_callback(length, 1, read_nothing, NULL, NULL);
-    if (response && answer->length < 0) {
-        MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
-    }
-    return response;
+    return MHD_create_response_from_callback((uint64_t)answer->length, 1, read_nothing, NULL, NULL);
 }
 
 static struct MHD_Response *make_response(struct rg_connection *connection)
 {
-    struct rg_answer *answer = connection->answer;
+    struct rg_reply *answer = connection->answer;
     switch (answer->kind) {
-    case RG_ANSWER_HEAD:
+    case RG_REPLY_HEAD:
         return head_response(answer);
-    case RG_ANSWER_FILE:
+    case RG_REPLY_FILE:
         return file_response(connection);
-    case RG_ANSWER_STREAM:
+    case RG_REPLY_STREAM:
         return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream,
                                                  connection, NULL);
-    case RG_ANSWER_NONE:
-    case RG_ANSWER_BYTES:
+    case RG_REPLY_NONE:
+    case RG_REPLY_BYTES:
         break;
     }
     /* The bytes stay where they are until the request is over. */
@@ -302,10 +296,10 @@ static struct MHD_Response *make_response(struct rg_connection *connection)
 static bool add_fields(const struct rg_connection *connection, struct MHD_Response *response)
 {
     const struct rg_http_server *server = connection->server;
-    const struct rg_answer *answer = connection->answer;
+    const struct rg_reply *answer = connection->answer;
     const char *name;
     const char *value;
-    for (size_t i = 0; rg_answer_field_at(answer, i, &name, &value); i++) {
+    for (size_t i = 0; rg_reply_field_at(answer, i, &name, &value); i++) {
         /* The library refuses empty values, which HTTP allows but nobody needs. */
         if (value[0] && MHD_add_response_header(response, name, value) != MHD_YES) {
             rg_log_error("http.header", "a header field could not be sent",
@@ -320,7 +314,7 @@ static bool add_fields(const struct rg_connection *connection, struct MHD_Respon
 /* A handler that returned without an answer has an error that nobody reported. */
 static void check_answered(struct rg_connection *connection)
 {
-    if (connection->answer->kind == RG_ANSWER_NONE) {
+    if (connection->answer->kind == RG_REPLY_NONE) {
         rg_log_error("http.unanswered", "a handler returned without an answer",
                      RG_FIELD_TEXT("request", connection->exchange->id));
         connection->answer->status = rg_code_http_status(RG_INTERNAL_ERROR);
@@ -328,9 +322,9 @@ static void check_answered(struct rg_connection *connection)
     }
 }
 
-static bool is_large(const struct rg_answer *answer)
+static bool is_large(const struct rg_reply *answer)
 {
-    return (answer->kind == RG_ANSWER_FILE && answer->file_length >= ACKED_BYTES_MIN) ||
+    return (answer->kind == RG_REPLY_FILE && answer->file_length >= ACKED_BYTES_MIN) ||
            answer->body.len >= ACKED_BYTES_MIN;
 }
 
@@ -400,7 +394,7 @@ static bool send_raw(const struct rg_connection *connection, struct MHD_Connecti
     return true;
 }
 
-static void format_raw(const struct rg_answer *answer, struct rg_buf *ret_text)
+static void format_raw(const struct rg_reply *answer, struct rg_buf *ret_text)
 {
     struct timespec now = rg_clock_wall();
     struct tm utc;
@@ -413,7 +407,7 @@ static void format_raw(const struct rg_answer *answer, struct rg_buf *ret_text)
                 reason ? reason : "Unknown", date);
     const char *name;
     const char *value;
-    for (size_t i = 0; rg_answer_field_at(answer, i, &name, &value); i++) {
+    for (size_t i = 0; rg_reply_field_at(answer, i, &name, &value); i++) {
         rg_buf_addf(ret_text, "%s: %s\r\n", name, value);
     }
     rg_buf_addf(ret_text, "Content-Length: %zu\r\n\r\n", answer->body.len);
@@ -429,7 +423,7 @@ static enum MHD_Result answer_raw(struct rg_connection *connection, struct MHD_C
     }
     check_answered(connection);
     bool simple =
-        connection->answer->kind == RG_ANSWER_BYTES || connection->answer->kind == RG_ANSWER_NONE;
+        connection->answer->kind == RG_REPLY_BYTES || connection->answer->kind == RG_REPLY_NONE;
     RG_BUF(text, connection->answer->body.len + (64u << 10));
     if (simple) {
         format_raw(connection->answer, &text);
@@ -497,6 +491,22 @@ static struct rg_connection *connection_of(struct MHD_Connection *wire)
     return info ? info->socket_context : NULL;
 }
 
+/* Names of the session's parameters, once a connection. They live for ever. */
+static void note_tls(struct rg_connection *connection, struct MHD_Connection *wire)
+{
+    if (!connection->is_tls || connection->tls_version) {
+        return;
+    }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(wire, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    if (info) {
+        gnutls_session_t session = info->tls_session;
+        bool new_version = gnutls_protocol_get_version(session) == GNUTLS_TLS1_3;
+        connection->tls_version = new_version ? "TLSv1.3" : "TLSv1.2";
+        connection->tls_cipher = gnutls_ciphersuite_get(session);
+    }
+}
+
 /* The request line is there: what is returned becomes the request's context. NULL: refused. */
 static void *meet_target(void *context, const char *target, struct MHD_Connection *wire)
 {
@@ -518,6 +528,9 @@ static void *meet_target(void *context, const char *target, struct MHD_Connectio
     exchange->server = server;
     exchange->handler_timeout_ms = server->config.handler_timeout_ms;
     exchange->is_tls = connection->is_tls;
+    note_tls(connection, wire);
+    exchange->tls_version = connection->tls_version;
+    exchange->tls_cipher = connection->tls_cipher;
     exchange->started_ns = rg_clock_ns();
     memcpy(exchange->peer, connection->peer, sizeof exchange->peer);
     make_id(server, exchange->id);
@@ -777,15 +790,15 @@ static void part(struct rg_connection *connection, bool broken)
 
 static uint64_t bytes_sent(const struct rg_connection *connection, bool whole)
 {
-    const struct rg_answer *answer = connection->answer;
+    const struct rg_reply *answer = connection->answer;
     const char *method = rg_head_method(&connection->exchange->head);
     uint64_t length = 0;
-    if (answer->kind == RG_ANSWER_STREAM) {
+    if (answer->kind == RG_REPLY_STREAM) {
         return connection->streamed;
     }
-    if (answer->kind == RG_ANSWER_FILE) {
+    if (answer->kind == RG_REPLY_FILE) {
         length = answer->file_length;
-    } else if (answer->kind == RG_ANSWER_BYTES) {
+    } else if (answer->kind == RG_REPLY_BYTES) {
         length = answer->body.len;
     }
     if (strcmp(method, "HEAD") == 0 || answer->status == 204 || answer->status == 304) {

@@ -136,6 +136,10 @@ const char *rg_http_request_id(const struct rg_http_request *request);
 const char *rg_http_peer(const struct rg_http_request *request);
 bool rg_http_is_tls(const struct rg_http_request *request);
 
+/* "TLSv1.3" and the name of the cipher suite; empty without TLS. */
+const char *rg_http_tls_version(const struct rg_http_request *request);
+const char *rg_http_tls_cipher(const struct rg_http_request *request);
+
 /* Why the HTTP level refused it (for the `refused` handler). */
 enum rg_code rg_http_refusal(const struct rg_http_request *request);
 const char *rg_http_refusal_reason(const struct rg_http_request *request);
@@ -181,7 +185,7 @@ void rg_http_close_after(struct rg_http_request *request);
 /* The whole answer; the bytes are copied. */
 void rg_http_answer(struct rg_http_request *request, int status, const void *body, size_t len);
 
-/* The answer to HEAD (or 304): Content-Length `len` (-1: none, where HTTP lets us) and no body. */
+/* The answer to HEAD (or 304): Content-Length `len` (-1: not known; 0 is sent then) and no body. */
 void rg_http_answer_head(struct rg_http_request *request, int status, int64_t len);
 
 /* `len` bytes of a file from `offset`, by sendfile where possible; few bytes are read here, on the

@@ -492,11 +492,7 @@ static void test_kinds_of_answer(void **state)
     assert_int_equal(answer.status, 500);
     wire_send(fd, "HEAD /head-unknown HTTP/1.1\r\nHost: a\r\n\r\n");
     wire_read(fd, &answer, true);
-    assert_null(wire_field(&answer, "Content-Length"));
-    assert_true(wire_is_closed(fd));
-    close(fd);
-
-    fd = dial();
+    assert_string_equal(wire_field(&answer, "Content-Length"), "0");
     wire_send(fd, "GET /close HTTP/1.1\r\nHost: a\r\n\r\n");
     wire_read(fd, &answer, false);
     assert_string_equal(wire_field(&answer, "Connection"), "close");
