@@ -148,11 +148,14 @@ int rg_object_read_conditions(struct rg_call *call, struct rg_conditions *ret_co
 {
     rg_conditions_read(call->headers, call->header_count, RG_CONDITIONS_REQUEST,
                        rg_clock_wall().tv_sec, ret_conditions);
-    if (rg_conditions_empty(ret_conditions)) {
-        return 0;
-    }
-    int rc = rg_conditions_check_supported(ret_conditions, err);
-    if (rc < 0) {
+    return rg_conditions_check_supported(ret_conditions, err);
+}
+
+int rg_object_try_conditions(struct rg_call *call, struct rg_conditions *ret_conditions,
+                             struct rg_error *err)
+{
+    int rc = rg_object_read_conditions(call, ret_conditions, err);
+    if (rc < 0 || rg_conditions_empty(ret_conditions)) {
         return rc;
     }
     rc = try_conditions(call, ret_conditions, err);

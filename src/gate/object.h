@@ -34,13 +34,14 @@ int rg_object_read_tags(struct rg_call *call, struct rg_meta *meta, struct rg_er
 int rg_object_read_algorithm(struct rg_call *call, enum rg_checksum_algorithm *ret_algorithm,
                              struct rg_error *err);
 
-/*
- * The conditions of a write. Also evaluates them against the object there is now, so that a body
- * need not be sent for nothing; the commit decides. RG_NOT_IMPLEMENTED, RG_PRECONDITION_FAILED,
- * RG_NO_SUCH_KEY; what the store answers.
- */
+/* The conditions of a write. RG_NOT_IMPLEMENTED for those that S3 does not have there. */
 int rg_object_read_conditions(struct rg_call *call, struct rg_conditions *ret_conditions,
                               struct rg_error *err);
+
+/* Also evaluates them against the object there is now, so that no body is sent, and nothing copied,
+ * in vain; the commit decides. RG_PRECONDITION_FAILED, RG_NO_SUCH_KEY; what the store answers. */
+int rg_object_try_conditions(struct rg_call *call, struct rg_conditions *ret_conditions,
+                             struct rg_error *err);
 
 /* Adds the condition that failed to the error document. */
 void rg_object_explain_condition(struct rg_call *call, const struct rg_conditions *conditions,

@@ -207,7 +207,7 @@ static int prepare_copy(struct rg_call *call, struct directives *directives, str
                     copy->info->meta.checksum.type != RG_CHECKSUM_FULL_OBJECT);
     rc = check_self_copy(call, directives, copy, err);
     if (rc == 0) {
-        rc = rg_object_read_conditions(call, &copy->conditions, err);
+        rc = rg_object_try_conditions(call, &copy->conditions, err);
     }
     if (rc == 0) {
         rc = make_meta(call, &copy->info->meta, directives, &copy->meta, err);

@@ -52,7 +52,7 @@ int rg_verb_put_object(struct rg_call *call, struct rg_error *err)
         rc = begin_body(call, &body, err);
     }
     if (rc == 0) {
-        rc = rg_object_read_conditions(call, &conditions, err);
+        rc = rg_object_try_conditions(call, &conditions, err);
     }
     if (rc == 0) {
         rc = rg_store_put_begin(call->store, call->bucket, call->key, body.length, &writing.writer,
