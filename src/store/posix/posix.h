@@ -57,6 +57,7 @@
 struct rg_posix_mount {
     dev_t device;
     uint64_t magic; /* statfs f_type */
+    char type[64];  /* its name, for people */
     bool lustre;
     bool xattrs;      /* user xattrs on files and directories */
     size_t xattr_max; /* bytes a record may take in the xattr; more goes to a sidecar */
@@ -65,7 +66,7 @@ struct rg_posix_mount {
     bool fallocate;
     bool direct_io;   /* O_DIRECT write of aligned memory read back right */
     bool dir_fsync;   /* fsync of a directory makes its names durable */
-    bool exact_times; /* utimensat nanoseconds are kept: mtimes are compared whole; else seconds */
+    bool exact_times; /* nanoseconds of utimensat are kept */
     /*
      * A directory's ctime seen by fstat is certain to differ once a name is added or removed
      * afterwards, whoever does it: a snapshot may be validated by it alone.
@@ -75,6 +76,21 @@ struct rg_posix_mount {
     bool shared_locks; /* ... and, as far as the mount options say, between machines */
     _Atomic bool reflink;
     _Atomic bool copy_range;
+};
+
+/* What the setting `mask` can name; the words stand in probe.c. */
+enum rg_posix_feature {
+    RG_FEATURE_TMPFILE,
+    RG_FEATURE_NOREPLACE,
+    RG_FEATURE_DIR_FSYNC,
+    RG_FEATURE_FINE_TIMES,
+    RG_FEATURE_FALLOCATE,
+    RG_FEATURE_REFLINK,
+    RG_FEATURE_COPY_RANGE,
+    RG_FEATURE_BIG_XATTR,
+    RG_FEATURE_DIRECT_IO,
+    RG_FEATURE_LOCKS,
+    RG_FEATURE_COUNT
 };
 
 struct rg_posix_bucket;  /* below */
@@ -87,6 +103,7 @@ struct rg_posix {
     int root;        /* O_RDONLY | O_DIRECTORY */
     struct rg_posix_mount *root_mount;
     uint32_t masked; /* bits of enum rg_posix_feature */
+    int owner_fd;    /* locked while the tree is ours alone, else -1 */
     bool marked;     /* <root>/.railgate/owner is ours: no shared locks, no second gateway */
 
     pthread_mutex_t mounts_mutex;
@@ -273,8 +290,8 @@ void rg_posix_temp_name(char name[RG_POSIX_TEMP_NAME]);
 
 struct rg_posix_lock {
     struct rg_posix_bucket *bucket; /* NULL: not held */
-    pthread_mutex_t *stripe;
-    int64_t byte; /* in the locks file; -1: none held there */
+    pthread_mutex_t *stripe;        /* NULL: all keys */
+    int64_t byte;                   /* in the locks file; -1: none held there */
 };
 
 #define RG_POSIX_LOCK_INIT                                                                         \

@@ -1,0 +1,173 @@
+/*
+ * Locks of keys. Every writer, deleter and tagger of a key holds its lock while it looks and
+ * changes, so that conditional requests are atomic, in this process and between gateways on one
+ * tree.
+ *
+ * Two layers, always taken in this order: a mutex of this process (one of a fixed number, by the
+ * key's hash), then one byte of <bucket>/.railgate/locks by an open-file-description lock. The byte
+ * is a 40-bit hash of the key: a range lock needs one file for all keys, where a lock file each
+ * would need a thousand. The descriptor is shared by all threads, which works because the mutex
+ * keeps two threads from one byte, and because such locks belong to the description.
+ *
+ * Waiting for another gateway is polling (these locks know no time-out), with growing pauses.
+ */
+#include "store/posix/posix.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#define WAIT_MS_MAX     10000u
+#define PAUSE_US_MAX    20000u
+#define LOCK_BYTES_BITS 40
+
+/* FNV-1a with a final mix. Part of the tree's format: all gateways on a tree must agree. */
+static uint64_t hash_key(struct span key)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < key.len; i++) {
+        hash = (hash ^ (unsigned char)key.ptr[i]) * 0x100000001b3u;
+    }
+    hash ^= hash >> 32;
+    hash *= 0x9e3779b97f4a7c15u;
+    return hash ^ (hash >> 29);
+}
+
+static int fail_busy(enum rg_code busy, struct rg_error *err)
+{
+    return rg_failf(err, busy, "Another request held this key for longer than %u s. Try again.",
+                    WAIT_MS_MAX / 1000);
+}
+
+/* Locks bytes of the file, 0 meaning all that can follow. Returns 0, -EAGAIN after the time-out, or
+ * the negative errno. */
+static int lock_bytes(int fd, int64_t first, int64_t count)
+{
+    uint64_t deadline = rg_clock_ms() + WAIT_MS_MAX;
+    useconds_t pause_us = 200;
+    for (;;) {
+        struct flock range = {
+            .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
+        if (fcntl(fd, F_OFD_SETLK, &range) == 0) {
+            return 0;
+        }
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
+            return -errno;
+        }
+        if (rg_clock_ms() >= deadline) {
+            return -EAGAIN;
+        }
+        usleep(pause_us);
+        pause_us = pause_us * 2 > PAUSE_US_MAX ? PAUSE_US_MAX : pause_us * 2;
+    }
+}
+
+static void unlock_bytes(int fd, int64_t first, int64_t count)
+{
+    struct flock range = {
+        .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
+    while (fcntl(fd, F_OFD_SETLK, &range) < 0 && errno == EINTR) {
+    }
+}
+
+/*
+ * The lock counts only while the locks file is the one that others find: a bucket deleted, or a
+ * .railgate removed by hand, leaves us with a file that nobody else will look at.
+ */
+static int check_alive(struct rg_posix_bucket *bucket, struct rg_error *err)
+{
+    struct stat st;
+    if (fstat(bucket->locks_fd >= 0 ? bucket->locks_fd : bucket->state_fd, &st) < 0) {
+        return rg_fail_storage(err, errno, "looking at the locks file");
+    }
+    if (st.st_nlink) {
+        return 0;
+    }
+    rg_posix_bucket_forget(bucket);
+    if (fstat(bucket->fd, &st) == 0 && st.st_nlink == 0) {
+        return rg_fail(err, RG_NO_SUCH_BUCKET);
+    }
+    return rg_failf(err, RG_SLOW_DOWN,
+                    "The bucket's directory .railgate was removed while in use. Try again.");
+}
+
+static int lock_file(struct rg_posix_bucket *bucket, int64_t first, int64_t count,
+                     enum rg_code busy, struct rg_error *err)
+{
+    int rc = lock_bytes(bucket->locks_fd, first, count);
+    if (rc == -EAGAIN) {
+        return fail_busy(busy, err);
+    }
+    return rc ? rg_fail_storage(err, -rc, "locking a key (fcntl of .railgate/locks)") : 0;
+}
+
+int rg_posix_lock_key(struct rg_posix_bucket *bucket, struct span key, enum rg_code busy,
+                      struct rg_posix_lock *ret_lock, struct rg_error *err)
+{
+    RG_ASSERT(atomic_load(&bucket->ready));
+    uint64_t hash = hash_key(key);
+    struct timespec deadline = rg_clock_deadline(WAIT_MS_MAX);
+    if (pthread_rwlock_clockrdlock(&bucket->commits, CLOCK_MONOTONIC, &deadline)) {
+        return fail_busy(busy, err);
+    }
+    pthread_mutex_t *stripe = &bucket->posix->stripes[hash % RG_POSIX_STRIPES];
+    if (pthread_mutex_clocklock(stripe, CLOCK_MONOTONIC, &deadline)) {
+        RG_MUST(pthread_rwlock_unlock(&bucket->commits));
+        return fail_busy(busy, err);
+    }
+    struct rg_posix_lock lock = {.bucket = bucket, .stripe = stripe, .byte = -1};
+    int rc = 0;
+    if (bucket->locks_fd >= 0) {
+        int64_t byte = (int64_t)(hash >> (64 - LOCK_BYTES_BITS));
+        rc = lock_file(bucket, byte, 1, busy, err);
+        lock.byte = rc ? -1 : byte;
+    }
+    rc = rc ? rc : check_alive(bucket, err);
+    if (rc) {
+        rg_posix_unlock(&lock);
+        return rc;
+    }
+    *ret_lock = lock;
+    return 0;
+}
+
+int rg_posix_lock_bucket(struct rg_posix_bucket *bucket, struct rg_posix_lock *ret_lock,
+                         struct rg_error *err)
+{
+    RG_ASSERT(atomic_load(&bucket->ready));
+    struct timespec deadline = rg_clock_deadline(WAIT_MS_MAX);
+    if (pthread_rwlock_clockwrlock(&bucket->commits, CLOCK_MONOTONIC, &deadline)) {
+        return fail_busy(RG_OPERATION_ABORTED, err);
+    }
+    struct rg_posix_lock lock = {.bucket = bucket, .stripe = NULL, .byte = -1};
+    int rc = 0;
+    if (bucket->locks_fd >= 0) {
+        rc = lock_file(bucket, 0, 0, RG_OPERATION_ABORTED, err);
+        lock.byte = rc ? -1 : 0;
+    }
+    rc = rc ? rc : check_alive(bucket, err);
+    if (rc) {
+        rg_posix_unlock(&lock);
+        return rc;
+    }
+    *ret_lock = lock;
+    return 0;
+}
+
+void rg_posix_unlock(struct rg_posix_lock *lock)
+{
+    struct rg_posix_bucket *bucket = lock->bucket;
+    if (!bucket) {
+        return;
+    }
+    if (lock->byte >= 0) {
+        unlock_bytes(bucket->locks_fd, lock->byte, lock->stripe ? 1 : 0);
+    }
+    if (lock->stripe) {
+        RG_MUST(pthread_mutex_unlock(lock->stripe));
+    }
+    RG_MUST(pthread_rwlock_unlock(&bucket->commits));
+    *lock = (struct rg_posix_lock)RG_POSIX_LOCK_INIT;
+}
