@@ -310,37 +310,3 @@ bool fake_store_has(struct rg_store *store, const char *key)
     pthread_mutex_unlock(&fake->lock);
     return there;
 }
-
-/* What every backend gives back is released alike. */
-
-void rg_object_info_free(struct rg_object_info *info)
-{
-    rg_meta_free(&info->meta);
-}
-
-void rg_list_page_free(struct rg_list_page *page)
-{
-    for (size_t i = 0; i < page->count; i++) {
-        free(page->entries[i].key);
-    }
-    free(page->entries);
-}
-
-void rg_upload_info_free(struct rg_upload_info *info)
-{
-    free(info->key);
-    rg_meta_free(&info->meta);
-}
-
-void rg_part_page_free(struct rg_part_page *page)
-{
-    free(page->parts);
-}
-
-void rg_upload_page_free(struct rg_upload_page *page)
-{
-    for (size_t i = 0; i < page->count; i++) {
-        free(page->entries[i].key);
-    }
-    free(page->entries);
-}
