@@ -74,7 +74,7 @@ void rg_prefix_end(struct span prefix, struct rg_buf *out)
 #define TOKEN_MAC       16
 #define TOKEN_KEY_MAX   4096u /* far above the longest key */
 #define TOKEN_BYTES_MAX (TOKEN_HEAD + TOKEN_MAC + TOKEN_KEY_MAX)
-#define TOKEN_SCOPE_MAX (64u << 10)
+#define SCOPE_TEXT_MAX  (16u << 10) /* of each: as long as a whole query string may be */
 
 void rg_token_free(struct rg_token *token)
 {
@@ -95,13 +95,17 @@ static void add_counted(struct rg_buf *out, struct span bytes)
 static int authenticate(const uint8_t *hmac_key, const struct rg_token_scope *scope,
                         struct span body, uint8_t mac[TOKEN_MAC], struct rg_error *err)
 {
-    RG_BUF(text, TOKEN_SCOPE_MAX);
+    if (scope->bucket.len > SCOPE_TEXT_MAX || scope->prefix.len > SCOPE_TEXT_MAX ||
+        scope->delimiter.len > SCOPE_TEXT_MAX) {
+        return rg_failf(err, RG_LIMIT, "a listing's bucket, prefix or delimiter is too long");
+    }
+    RG_BUF(text, 4 * (8 + SCOPE_TEXT_MAX));
     add_counted(&text, body);
     add_counted(&text, scope->bucket);
     add_counted(&text, scope->prefix);
     add_counted(&text, scope->delimiter);
     if (!rg_buf_ok(&text)) {
-        return rg_failf(err, RG_LIMIT, "a listing's bucket, prefix and delimiter are too long");
+        return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     uint8_t full[EVP_MAX_MD_SIZE];
     if (!HMAC(EVP_sha256(), hmac_key, RG_TOKEN_KEY_BYTES, (const unsigned char *)text.data,

@@ -71,9 +71,10 @@ void rg_token_free(struct rg_token *token);
 
 /*
  * Appends the token: base64url, without padding, of
- *   version(1) flags(1) key  HMAC-SHA256(key, version flags key and the scope, each with its
- * length) the HMAC cut to 16 bytes. Failure marks the buffer; libcrypto failing is
- * RG_INTERNAL_ERROR.
+ *   version(1) flags(1) key, and 16 bytes of
+ *   HMAC-SHA256(hmac_key, those and the scope, each with its length)
+ * RG_LIMIT when a text of the scope exceeds 16 KiB; RG_OUT_OF_MEMORY, also when `out` reaches its
+ * ceiling; RG_INTERNAL_ERROR when libcrypto fails, or when `after` is empty or longer than 4 KiB.
  */
 int rg_token_make(const uint8_t hmac_key[RG_TOKEN_KEY_BYTES], const struct rg_token_scope *scope,
                   struct span after, bool after_is_prefix, struct rg_buf *out,

@@ -157,7 +157,7 @@ void rg_meta_free(struct rg_meta *meta)
 static int copy_headers(const struct rg_meta *meta, struct rg_meta *copy, struct rg_error *err)
 {
     for (int i = 0; i < RG_META_HEADER_COUNT; i++) {
-        if (meta->header[i] && !(copy->header[i] = strdup(meta->header[i]))) {
+        if (meta->header[i] && !(copy->header[i] = rg_span_dup(rg_span_text(meta->header[i])))) {
             return rg_fail(err, RG_OUT_OF_MEMORY);
         }
     }

@@ -156,6 +156,13 @@ static void put_zigzag(struct rg_buf *out, int64_t value)
     put_varint(out, (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0));
 }
 
+/* Empties `body` for the next field. Clearing forgets a failure, so it is handed to `out` first. */
+static void begin_body(struct rg_buf *out, struct rg_buf *body)
+{
+    out->failed = out->failed || !rg_buf_ok(body);
+    rg_buf_clear(body);
+}
+
 static void put_counted(struct rg_buf *out, struct span bytes)
 {
     put_varint(out, bytes.len);
@@ -193,7 +200,7 @@ static void put_etag(struct rg_buf *out, const struct rg_meta *meta, struct rg_b
     if (!meta->etag[0] && !meta->etag_is_md5) {
         return;
     }
-    rg_buf_clear(body);
+    begin_body(out, body);
     if (!split_etag(meta->etag, digest, &parts) || (meta->etag_is_md5 && parts)) {
         rg_buf_add_char(body, meta->etag_is_md5);
         rg_buf_add_text(body, meta->etag);
@@ -210,14 +217,14 @@ static void put_etag(struct rg_buf *out, const struct rg_meta *meta, struct rg_b
 static void put_times(struct rg_buf *out, const struct rg_record *record, struct rg_buf *body)
 {
     if (record->has_file) {
-        rg_buf_clear(body);
+        begin_body(out, body);
         put_varint(body, record->size);
         put_zigzag(body, record->mtime_s);
         put_varint(body, record->mtime_ns);
         put_field(out, FIELD_FILE, rg_buf_span(body));
     }
     if (record->has_modified) {
-        rg_buf_clear(body);
+        begin_body(out, body);
         put_zigzag(body, record->modified.tv_sec);
         put_varint(body, (uint64_t)record->modified.tv_nsec);
         put_field(out, FIELD_MODIFIED, rg_buf_span(body));
@@ -230,7 +237,7 @@ static void put_checksum(struct rg_buf *out, const struct rg_checksum *checksum,
     if (checksum->algorithm == RG_CHECKSUM_NONE) {
         return;
     }
-    rg_buf_clear(body);
+    begin_body(out, body);
     rg_buf_add_char(body, (char)checksum->algorithm);
     rg_buf_add_char(body, (char)checksum->type);
     put_varint(body, checksum->parts);
@@ -240,7 +247,7 @@ static void put_checksum(struct rg_buf *out, const struct rg_checksum *checksum,
 
 static void put_headers(struct rg_buf *out, const struct rg_meta *meta, struct rg_buf *body)
 {
-    rg_buf_clear(body);
+    begin_body(out, body);
     for (unsigned i = 0; i < RG_META_HEADER_COUNT; i++) {
         if (meta->header[i]) {
             put_varint(body, i);
@@ -258,7 +265,7 @@ static void put_pairs(struct rg_buf *out, enum field field, const struct rg_pair
     if (pairs->count == 0) {
         return;
     }
-    rg_buf_clear(body);
+    begin_body(out, body);
     for (size_t i = 0; i < pairs->count; i++) {
         put_counted(body, rg_span_text(pairs->items[i].name));
         put_counted(body, rg_span_text(pairs->items[i].value));
@@ -268,7 +275,7 @@ static void put_pairs(struct rg_buf *out, enum field field, const struct rg_pair
 
 static void put_part_sizes(struct rg_buf *out, const struct rg_meta *meta, struct rg_buf *body)
 {
-    rg_buf_clear(body);
+    begin_body(out, body);
     for (size_t i = 0, run; i < meta->part_count; i += run) {
         for (run = 1;
              i + run < meta->part_count && meta->parts[i + run].size == meta->parts[i].size;
@@ -283,7 +290,7 @@ static void put_part_sizes(struct rg_buf *out, const struct rg_meta *meta, struc
 static void put_part_checksums(struct rg_buf *out, const struct rg_meta *meta, struct rg_buf *body)
 {
     bool any = false;
-    rg_buf_clear(body);
+    begin_body(out, body);
     for (size_t i = 0, run; i < meta->part_count; i += run) {
         enum rg_checksum_algorithm algorithm = meta->parts[i].checksum.algorithm;
         for (run = 1;

@@ -133,9 +133,13 @@ static void XMLCALL on_text(void *context, const XML_Char *text, int len)
     if (reader->rc || !reader->is_leaf) {
         return;
     }
+    if ((size_t)len > RG_XML_TEXT_MAX - reader->text.len) {
+        malformed(reader, "A text is too long");
+        return;
+    }
     rg_buf_add(&reader->text, text, (size_t)len);
     if (!rg_buf_ok(&reader->text)) {
-        malformed(reader, "A text is too long");
+        stop(reader, rg_fail(reader->err, RG_OUT_OF_MEMORY));
     }
 }
 
@@ -183,7 +187,10 @@ static int walk(const struct document *document, struct span body, void *target,
         .text = RG_BUF_INIT(RG_XML_TEXT_MAX),
         .err = err,
     };
-    reader.parser = XML_ParserCreateNS(NULL, NAMESPACE_SEPARATOR);
+    /* Through our own calls, so that tests can let expat's allocations fail. */
+    const XML_Memory_Handling_Suite memory = {malloc, realloc, free};
+    const XML_Char separator[] = {NAMESPACE_SEPARATOR, 0};
+    reader.parser = XML_ParserCreate_MM(NULL, &memory, separator);
     if (!reader.parser) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
