@@ -15,8 +15,8 @@ struct rg_gateway;
 
 /*
  * Starts both listeners over an open store (borrowed until close; the gateway does not close it).
- * Ready when it returns: GET /-/ready on the admin port answers 200. RG_SETTING when the settings do
- * not fit together, else the error of the step that failed.
+ * Ready when it returns: GET /-/ready on the admin port answers 200. RG_SETTING when the settings
+ * do not fit together, else the error of the step that failed.
  */
 int rg_gateway_open(const struct rg_settings *settings, struct rg_store *store,
                     struct rg_gateway **ret_gateway, struct rg_error *err);
@@ -28,7 +28,12 @@ uint16_t rg_gateway_admin_port(const struct rg_gateway *gateway);
 /* SIGHUP: reopens the access log, reads the TLS certificate again. Failures are logged. */
 void rg_gateway_reload(struct rg_gateway *gateway);
 
-/* Stops accepting, drains for the settings' drain_timeout, closes. Returns requests cut off. */
+/*
+ * Stops accepting, drains for the settings' drain_timeout, closes. Returns requests cut off. When
+ * that is not 0, threads (if not of requests, then the sweeper's or the probe's) may still be
+ * inside the store, perhaps for ever: it must not be closed, and only the end of the process frees
+ * what they use.
+ */
 unsigned rg_gateway_close(struct rg_gateway *gateway);
 
 #endif

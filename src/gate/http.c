@@ -1097,9 +1097,13 @@ void rg_http_counters(struct rg_http_server *server, struct rg_http_counters *re
     };
 }
 
-static void drain(struct rg_http_server *server, unsigned timeout_ms)
+void rg_http_drain(struct rg_http_server *server, unsigned timeout_ms)
 {
     uint64_t deadline_ns = rg_clock_ns() + (uint64_t)timeout_ms * 1000000u;
+    if (!atomic_exchange(&server->draining, true)) {
+        MHD_quiesce_daemon(server->daemon);
+        shutdown(server->listener, SHUT_RDWR);
+    }
     while (atomic_load(&server->requests) > 0 && rg_clock_ns() < deadline_ns) {
         rg_event_wait(&server->quiet, deadline_ns);
     }
@@ -1142,11 +1146,8 @@ unsigned rg_http_stop(struct rg_http_server *server, unsigned timeout_ms)
 {
     unsigned cut_off = 0;
     bool joined = true;
-    atomic_store(&server->draining, true);
     if (server->daemon) {
-        MHD_quiesce_daemon(server->daemon);
-        shutdown(server->listener, SHUT_RDWR);
-        drain(server, timeout_ms);
+        rg_http_drain(server, timeout_ms);
         cut_off = atomic_load(&server->requests);
         atomic_store(&server->ending, true);
         rg_connections_abort(&server->connections);

@@ -100,6 +100,10 @@ void rg_http_counters(struct rg_http_server *server, struct rg_http_counters *re
 /* Reads the certificate and key again; on failure the old ones stay in use. */
 int rg_http_reload_tls(struct rg_http_server *server, struct rg_error *err);
 
+/* Stops accepting and lets requests in progress finish for at most `timeout_ms`; for rg_http_stop
+ * to follow. */
+void rg_http_drain(struct rg_http_server *server, unsigned timeout_ms);
+
 /*
  * Stops accepting, lets requests in progress finish for at most `timeout_ms`, closes everything and
  * frees the server. Does not wait for stuck workers. Returns how many requests were cut off, those

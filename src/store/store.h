@@ -268,6 +268,7 @@ struct rg_store_ops {
 
 struct rg_store {
     const struct rg_store_ops *ops;
+    const char *place; /* what it serves, for messages (a directory); the backend's; may be NULL */
 };
 
 /*

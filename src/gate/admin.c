@@ -1,0 +1,256 @@
+#include "gate/admin.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "gate/http.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONNECTIONS_MAX   64
+#define WORKERS_MAX       8
+#define CONNECTION_MEMORY 16384
+#define FIELDS_MAX        100
+#define IDLE_MS           60000
+#define HANDLER_MS        10000
+#define DRAIN_BYTES       65536
+#define STOP_MS           1000
+#define METRICS_BYTES_MAX (16u << 20)
+#define SETTING_BYTES_MAX 8192
+
+struct rg_admin {
+    struct rg_admin_config config;
+    struct rg_http_server *server;
+};
+
+/* ---- Answers ---- */
+
+/* Takes the document's reference. */
+static void answer_json(struct rg_http_request *request, int status, json_t *document)
+{
+    char *text = document ? json_dumps(document, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
+    json_decref(document);
+    if (!text) {
+        rg_http_answer(request, 500, NULL, 0);
+        return;
+    }
+    RG_BUF(line, strlen(text) + 1);
+    rg_buf_addf(&line, "%s\n", text);
+    free(text);
+    rg_http_header_set(request, "Content-Type", "application/json");
+    rg_http_header_set(request, "Cache-Control", "no-store");
+    rg_http_answer(request, status, line.data, rg_buf_ok(&line) ? line.len : 0);
+}
+
+static void answer_error(struct rg_http_request *request, int status, const char *error)
+{
+    answer_json(request, status, json_pack("{s:s}", "error", error));
+}
+
+static void format_time(struct timespec time, char *text, size_t room)
+{
+    struct tm utc;
+    gmtime_r(&time.tv_sec, &utc);
+    strftime(text, room, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+/* ---- Health ---- */
+
+static const char *const gateway_words[] = {
+    [RG_GATEWAY_STARTING] = "starting",
+    [RG_GATEWAY_SERVING] = "serving",
+    [RG_GATEWAY_DRAINING] = "draining",
+};
+
+static const char *const mount_words[] = {
+    [RG_MOUNT_UNKNOWN] = "unknown",
+    [RG_MOUNT_WELL] = "well",
+    [RG_MOUNT_FAILS] = "fails",
+    [RG_MOUNT_HANGS] = "hangs",
+};
+
+static const char *mount_name(const struct rg_admin *admin)
+{
+    return admin->config.store->place ? admin->config.store->place : "";
+}
+
+static json_t *describe_mount(const struct rg_admin *admin, const struct rg_health_view *view)
+{
+    char since[32];
+    struct rg_metrics_sample sample = {0};
+    format_time(view->since, since, sizeof since);
+    admin->config.sample(admin->config.context, &sample);
+    json_t *mount = json_pack("{s:s, s:s, s:s, s:f}", "mount", mount_name(admin), "state",
+                              mount_words[view->mount], "since", since, "seconds", view->seconds);
+    if (mount && view->message[0]) {
+        /* Paths may be no UTF-8. */
+        json_t *message = json_string(view->message);
+        json_object_set_new(mount, "error", message ? message : json_string("(not UTF-8)"));
+    }
+    if (mount) {
+        json_object_set_new(mount, "requests_waiting", json_integer(sample.http.requests));
+        json_object_set_new(mount, "workers_stuck", json_integer(sample.http.stuck));
+    }
+    return mount;
+}
+
+static void answer_ready(struct rg_http_request *request, const struct rg_admin *admin)
+{
+    struct rg_health_view view;
+    rg_health_look(admin->config.health, &view);
+    json_t *mount = describe_mount(admin, &view);
+    json_t *document = json_pack("{s:s, s:s, s:[o?]}", "status", view.ready ? "ready" : "not ready",
+                                 "gateway", gateway_words[view.gateway], "mounts", mount);
+    answer_json(request, view.ready ? 200 : 503, document);
+}
+
+static void answer_live(struct rg_http_request *request, const struct rg_admin *admin)
+{
+    (void)admin;
+    answer_json(request, 200, json_pack("{s:s}", "status", "live"));
+}
+
+/* ---- Metrics ---- */
+
+static void answer_metrics(struct rg_http_request *request, const struct rg_admin *admin)
+{
+    RG_BUF(text, METRICS_BYTES_MAX);
+    struct rg_metrics_sample sample = {0};
+    struct rg_health_view view;
+    rg_health_look(admin->config.health, &view);
+    admin->config.sample(admin->config.context, &sample);
+    sample.ready = view.ready;
+    sample.probe_failures = view.failures;
+    sample.probe_hang_seconds = view.mount == RG_MOUNT_HANGS ? view.seconds : 0;
+    rg_metrics_write(admin->config.metrics, &sample, &text);
+    if (!rg_buf_ok(&text)) {
+        answer_error(request, 500, "the metrics do not fit into memory");
+        return;
+    }
+    rg_http_header_set(request, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+    rg_http_answer(request, 200, text.data, text.len);
+}
+
+/* ---- Settings ---- */
+
+static void answer_config(struct rg_http_request *request, const struct rg_admin *admin)
+{
+    static const char *const sources[] = {
+        [RG_FROM_DEFAULT] = "default",
+        [RG_FROM_FILE] = "file",
+        [RG_FROM_ENVIRONMENT] = "environment",
+        [RG_FROM_OPTION] = "option",
+    };
+    const struct rg_settings *settings = admin->config.settings;
+    json_t *document = json_object();
+    for (int i = 0; document && i < RG_SETTING_COUNT; i++) {
+        RG_BUF(value, SETTING_BYTES_MAX);
+        rg_settings_value(settings, (enum rg_setting_id)i, &value);
+        json_t *text = json_stringn(rg_buf_text(&value), value.len);
+        json_t *entry = json_pack("{s:o, s:s}", "value", text ? text : json_string("(not UTF-8)"),
+                                  "source", sources[settings->source[i]]);
+        json_object_set_new(document, rg_setting_name((enum rg_setting_id)i), entry);
+    }
+    answer_json(request, 200, document);
+}
+
+/* ---- Requests ---- */
+
+static const struct {
+    const char *path;
+    void (*answer)(struct rg_http_request *request, const struct rg_admin *admin);
+} pages[] = {
+    {"/-/live", answer_live},
+    {"/-/ready", answer_ready},
+    {"/-/metrics", answer_metrics},
+    {"/-/config", answer_config},
+};
+
+static void handle(struct rg_http_request *request, void *context)
+{
+    const char *method = rg_http_method(request);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(pages); i++) {
+        if (!rg_span_is(rg_http_path(request), pages[i].path)) {
+            continue;
+        }
+        if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+            rg_http_header_set(request, "Allow", "GET, HEAD");
+            answer_error(request, 405, "only GET and HEAD");
+            return;
+        }
+        pages[i].answer(request, context);
+        return;
+    }
+    answer_error(request, 404, "there are /-/live, /-/ready, /-/metrics and /-/config");
+}
+
+static void handle_busy(struct rg_http_request *request, void *context)
+{
+    (void)context;
+    answer_error(request, 503, "too many requests at once");
+}
+
+static void handle_hung(struct rg_http_request *request, void *context)
+{
+    (void)context;
+    answer_error(request, 503, "the answer takes too long");
+}
+
+static void handle_refused(struct rg_http_request *request, void *context)
+{
+    (void)context;
+    answer_error(request, rg_code_http_status(rg_http_refusal(request)),
+                 rg_http_refusal_reason(request));
+}
+
+int rg_admin_open(const struct rg_admin_config *config, struct rg_admin **ret_admin,
+                  struct rg_error *err)
+{
+    const struct rg_settings *settings = config->settings;
+    struct rg_admin *admin = calloc(1, sizeof *admin);
+    if (!admin) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    admin->config = *config;
+    struct rg_http_config http = {
+        .address = settings->admin_address[0] ? settings->admin_address : settings->address,
+        .port = (uint16_t)settings->admin_port,
+        .connections_max = CONNECTIONS_MAX,
+        .workers_max = WORKERS_MAX,
+        .connection_memory = CONNECTION_MEMORY,
+        .header_count_max = FIELDS_MAX,
+        .idle_timeout_ms = IDLE_MS,
+        .handler_timeout_ms = HANDLER_MS,
+        .drain_max = DRAIN_BYTES,
+        .handler = handle,
+        .busy = handle_busy,
+        .hung = handle_hung,
+        .refused = handle_refused,
+        .context = admin,
+    };
+    int rc = rg_http_start(&http, &admin->server, err);
+    if (rc < 0) {
+        free(admin);
+        return rg_error_context(err, "admin listener");
+    }
+    *ret_admin = admin;
+    return 0;
+}
+
+uint16_t rg_admin_port(const struct rg_admin *admin)
+{
+    return rg_http_port(admin->server);
+}
+
+bool rg_admin_close(struct rg_admin *admin)
+{
+    if (!admin) {
+        return true;
+    }
+    if (rg_http_stop(admin->server, STOP_MS) > 0) {
+        return false;
+    }
+    free(admin);
+    return true;
+}

@@ -1,0 +1,169 @@
+#include "gate/access_log.h"
+#include "base/log.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/rg-test-access-XXXXXX";
+
+static struct rg_access_record sample_record(void)
+{
+    return (struct rg_access_record){
+        .owner = "79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be",
+        .bucket = "photos",
+        .time = {.tv_sec = 1549411238},
+        .remote_ip = "192.0.2.3",
+        .requester = "79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be",
+        .request_id = "3E57427F33A59F07",
+        .operation = "REST.GET.OBJECT",
+        .key = "2019/a b+\303\251.jpg",
+        .method = "GET",
+        .path = RG_SPAN_LITERAL("/photos/2019/a%20b%2B%C3%A9.jpg"),
+        .query = RG_SPAN_LITERAL("x-id=GetObject"),
+        .version = "HTTP/1.1",
+        .status = 200,
+        .bytes_sent = 113,
+        .object_size = 113,
+        .total_ms = 7,
+        .turnaround_ms = 3,
+        .user_agent = RG_SPAN_LITERAL("S3Console/0.4"),
+        .signature_version = "SigV4",
+        .cipher_suite = "TLS_AES_256_GCM_SHA384",
+        .auth_type = "AuthHeader",
+        .host = RG_SPAN_LITERAL("localhost:9000"),
+        .tls_version = "TLSv1.3",
+    };
+}
+
+static void assert_form(const struct rg_access_record *record, const char *line)
+{
+    RG_BUF(text, 65536);
+    rg_access_log_format(record, &text);
+    assert_string_equal(rg_buf_text(&text), line);
+}
+
+static void test_form(void **state)
+{
+    (void)state;
+    struct rg_access_record record = sample_record();
+    assert_form(
+        &record,
+        "79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be photos "
+        "[06/Feb/2019:00:00:38 +0000] 192.0.2.3 "
+        "79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be 3E57427F33A59F07 "
+        "REST.GET.OBJECT 2019/a%20b%2B%C3%A9.jpg "
+        "\"GET /photos/2019/a%20b%2B%C3%A9.jpg?x-id=GetObject HTTP/1.1\" 200 - 113 113 7 3 \"-\" "
+        "\"S3Console/0.4\" - - SigV4 TLS_AES_256_GCM_SHA384 AuthHeader localhost:9000 TLSv1.3 - "
+        "-\n");
+}
+
+/* Nothing that a client sends makes a second line, or another field. */
+static void test_hostile_texts(void **state)
+{
+    (void)state;
+    struct rg_access_record record = {
+        .time = {.tv_sec = 0},
+        .operation = "Unknown",
+        .key = "a\nb \"c\"",
+        .method = "GET",
+        .path = RG_SPAN_LITERAL("/\"x\n\\"),
+        .version = "HTTP/1.1",
+        .bytes_sent = -1,
+        .object_size = -1,
+        .total_ms = 0,
+        .turnaround_ms = -1,
+        .referer = RG_SPAN_LITERAL("a\" 200\\\n"),
+        .user_agent = RG_SPAN_LITERAL("\377"),
+        .host = RG_SPAN_LITERAL("a b"),
+    };
+    assert_form(&record, "- - [01/Jan/1970:00:00:00 +0000] - - - Unknown a%0Ab%20%22c%22 "
+                         "\"GET /%22x%0A\\ HTTP/1.1\" - - - - 0 - \"a\\x22 200\\x5c\\x0a\" "
+                         "\"\\xff\" - - - - - a%20b - - -\n");
+}
+
+static size_t count_lines(const char *path)
+{
+    rg_autofclose FILE *file = fopen(path, "r");
+    size_t count = 0;
+    char line[4096];
+    while (file && fgets(line, sizeof line, file)) {
+        count++;
+    }
+    return count;
+}
+
+static void test_reopening(void **state)
+{
+    (void)state;
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_access_log *log;
+    char path[64];
+    char moved[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/log", dir);
+    snprintf(moved, sizeof moved, "%s/log.1", dir);
+    assert_int_equal(rg_access_log_open(path, &log, &err), 0);
+    struct rg_access_record record = sample_record();
+    rg_access_log_write(log, &record);
+    rg_access_log_write(log, &record);
+    assert_int_equal(rename(path, moved), 0);
+    rg_access_log_write(log, &record);
+    assert_int_equal(rg_access_log_reopen(log, &err), 0);
+    rg_access_log_write(log, &record);
+    assert_int_equal(count_lines(moved), 3);
+    assert_int_equal(count_lines(path), 1);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    /* The directory is gone: the old file stays in use. */
+    unlink(path);
+    unlink(moved);
+    rmdir(dir);
+    assert_int_equal(rg_access_log_reopen(log, &err), -RG_SETTING);
+    rg_access_log_write(log, &record);
+    assert_int_equal(rg_access_log_failures(log), 0);
+    rg_access_log_close(log);
+    assert_int_equal(rg_access_log_open(path, &log, &err), -RG_SETTING);
+    assert_non_null(strstr(err.message, path));
+}
+
+/* A full disk loses lines, and says so once. */
+static void test_full_disk(void **state)
+{
+    (void)state;
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_access_log *log;
+    FILE *lines = tmpfile();
+    assert_non_null(lines);
+    rg_log_setup(fileno(lines), RG_LOG_HUMAN, RG_LOG_INFO);
+    assert_int_equal(rg_access_log_open("/dev/full", &log, &err), 0);
+    struct rg_access_record record = sample_record();
+    for (int i = 0; i < 5; i++) {
+        rg_access_log_write(log, &record);
+    }
+    assert_int_equal(rg_access_log_failures(log), 5);
+    rg_access_log_close(log);
+    rg_log_setup(STDERR_FILENO, RG_LOG_HUMAN, RG_LOG_INFO);
+    char text[1024] = "";
+    rewind(lines);
+    size_t len = fread(text, 1, sizeof text - 1, lines);
+    text[len] = '\0';
+    assert_non_null(strstr(text, "access log lines are being lost"));
+    assert_non_null(strstr(text, "No space left"));
+    assert_ptr_equal(strchr(text, '\n'), text + len - 1);
+    fclose(lines);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_form),
+        cmocka_unit_test(test_hostile_texts),
+        cmocka_unit_test(test_reopening),
+        cmocka_unit_test(test_full_disk),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
