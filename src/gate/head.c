@@ -149,9 +149,9 @@ static void set_target(struct rg_head *head, struct span target)
         }
     }
     struct span query = strip_authority(head, target);
+    bool absolute = query.ptr != target.ptr;
     struct span path = rg_span_cut(&query, '?');
     query = query.ptr ? query : RG_SPAN_EMPTY;
-    bool absolute = target.len && target.ptr[0] != '/' && target.ptr[0] != '*';
     if (path.len == 0 && absolute) {
         path = RG_SPAN_LITERAL("/");
     }

@@ -184,6 +184,7 @@ int rg_store_posix_open(const char *root, const struct rg_settings *settings,
     }
     posix->root_path = strdup(root);
     posix->listing = rg_posix_listing_new((size_t)settings->listing_memory);
+    posix->store.place = posix->root_path;
     if (!posix->root_path || !posix->listing) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
