@@ -43,7 +43,7 @@ static bool mount_loop(struct tree *tree, const char *filesystem, unsigned megab
 bool tree_make(struct tree *tree, const char *filesystem, unsigned megabytes)
 {
     *tree = (struct tree){.summary = RG_BUF_INIT(4096)};
-    const char *tmp = getenv("TMPDIR");
+    const char *tmp = strcmp(filesystem, "memory") == 0 ? "/dev/shm" : getenv("TMPDIR");
     char base[512];
     snprintf(base, sizeof base, "%s/railgate-store-XXXXXX", tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(base));
@@ -51,7 +51,8 @@ bool tree_make(struct tree *tree, const char *filesystem, unsigned megabytes)
     tree->base = strdup(base);
     assert_int_equal(mkdir(tree->root, 0755), 0);
     assert_int_equal(rg_settings_init(&tree->settings, NULL), 0);
-    if (strcmp(filesystem, "local") != 0 && !mount_loop(tree, filesystem, megabytes)) {
+    bool in_place = strcmp(filesystem, "local") == 0 || strcmp(filesystem, "memory") == 0;
+    if (!in_place && !mount_loop(tree, filesystem, megabytes)) {
         tree_remove(tree);
         return false;
     }

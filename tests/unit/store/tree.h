@@ -20,7 +20,8 @@ struct tree {
 
 #define BUCKET RG_SPAN_LITERAL("bucket")
 
-/* What the command line asked for. `filesystem`: "local", "xfs" or "ext4" (a small loop file). */
+/* What the command line asked for. `filesystem`: "local" (below $TMPDIR), "memory" (/dev/shm), or
+ * "xfs" or "ext4" in a loop file. */
 extern const char *tree_filesystem;
 extern const char *tree_mask;
 
