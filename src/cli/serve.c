@@ -102,13 +102,13 @@ static int serve(const struct rg_settings *settings, const char *root, struct rg
     if (rc < 0) {
         return rc;
     }
-    rg_log_info("store.open", rg_buf_text(&summary), RG_FIELD_TEXT("root", root));
     struct rg_gateway *gateway;
     rc = rg_gateway_open(settings, store, &gateway, err);
     if (rc < 0) {
         rg_store_close(store);
         return rc;
     }
+    rg_log_info("store.open", rg_buf_text(&summary), RG_FIELD_TEXT("root", root));
     rg_log_info("gateway.ready", "serving",
                 RG_FIELD_TEXT("address", settings->address[0] ? settings->address : "*"),
                 RG_FIELD_INT("port", rg_gateway_port(gateway)),

@@ -97,7 +97,9 @@ def assert_same_files(got, want):
     missing, extra = sorted(want.keys() - got.keys()), sorted(got.keys() - want.keys())
     assert not missing and not extra, f"missing {missing[:10]!r}, unexpected {extra[:10]!r}"
     different = [name for name in want if got[name] != want[name]]
-    assert not different, f"different bytes in {different[:10]!r}"
+    assert not different, "different bytes: " + ", ".join(
+        f"{name!r} ({len(got[name])} bytes {got[name][:20]!r}, not {len(want[name])} {want[name][:20]!r})"
+        for name in different[:5])
 
 
 def write_big(path, size, seed="big", step=16 << 20):

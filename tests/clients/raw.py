@@ -23,7 +23,8 @@ class Answer:
     def __init__(self, answer, head):
         self.status = answer.status
         self.headers = answer.headers
-        self.body = b"" if head else answer.read()
+        self.body = answer.read()
+        assert not (head and self.body)
 
     def xml(self):
         """The body with namespaces removed."""
@@ -72,7 +73,7 @@ def string_to_sign(method, path, query, headers, signed, payload, date, region=R
     lines = [method, path, canonical_query(query)]
     lines += [f"{name}:{' '.join(headers[name].split())}" for name in signed]
     lines += ["", ";".join(signed), payload]
-    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join(lines).encode("latin-1")).hexdigest()  # as http.client sends them
     return f"AWS4-HMAC-SHA256\n{date}\n{scope_of(date, region)}\n{digest}"
 
 

@@ -69,7 +69,8 @@ def test_conditional_write(gateway, bucket):
 
 
 def test_unsigned_payload_and_presigned(gateway, bucket):
-    s3 = data.boto3_client(gateway, s3={"addressing_style": "path", "payload_signing_enabled": False})
+    s3 = data.boto3_client(gateway, signature_version="s3v4",
+                           s3={"addressing_style": "path", "payload_signing_enabled": False})
     s3.put_object(Bucket=bucket, Key="a b/ü", Body=b"body")
     url = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "a b/ü"}, ExpiresIn=60)
     with urllib.request.urlopen(url) as answer:

@@ -92,7 +92,7 @@ def test_settings_file_mistakes(tmp_path):
 
 def test_too_few_open_files(tmp_path):
     done = subprocess.run(
-        ["bash", "-c", f"ulimit -Hn 512; exec {gateways.BINARY} serve --port 0 --admin-port 0 posix {tmp_path}"],
+        ["bash", "-c", f"ulimit -n 512; exec {gateways.BINARY} serve --port 0 --admin-port 0 posix {tmp_path}"],
         env=gateways.clean_environment(**CREDENTIALS), capture_output=True, text=True, timeout=30)
     assert done.returncode == 2 and "connections-max" in done.stderr, done.stderr
 

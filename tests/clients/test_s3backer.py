@@ -23,7 +23,7 @@ def test_file_system_on_a_bucket(start, tmp_path):
     def s3backer(point):
         return ["s3backer", f"--baseURL=http://localhost:{gateway.port}/", f"--region={gateways.REGION}",
                 f"--accessId={gateways.ACCESS_KEY}", f"--accessKey={gateways.SECRET_KEY}",
-                "--blockSize=64k", "--size=24m", "--authVersion=aws4", "--md5CacheSize=0",
+                "--blockSize=64k", "--size=24m", "--authVersion=aws4", "--md5CacheSize=0", "--md5CacheTime=0", "--minWriteDelay=0",
                 "--blockCacheSize=0", "-f", bucket, str(point)]
 
     def with_device(action):

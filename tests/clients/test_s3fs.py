@@ -66,7 +66,8 @@ def test_files_in_a_mounted_bucket(gateway, s3, bucket, tmp_path):
         with open(point / "0", "ab") as out:
             out.write(b"appended")
         files["0"] += b"appended"
-        os.truncate(point / "~", 3)
+        with open(point / "~", "r+b") as out:  # truncate(2) by path gives zeros in s3fs 1.90
+            out.truncate(3)
         files["~"] = files["~"][:3].ljust(3, b"\0")
         os.mkdir(point / "empty-dir")
         os.symlink("renamed", point / "link")

@@ -68,7 +68,7 @@ def test_metrics_are_well_formed(gateway, bucket):
     for name in samples:
         base = name if name in kinds else re.sub(r"_(bucket|sum|count)$", "", name)
         assert base in kinds and base in helps, name
-        assert base.startswith("railgate_")
+        assert base.startswith(("railgate_", "process_"))
     assert samples
 
 
@@ -247,7 +247,7 @@ def test_stop_drains(start):
     raw.request(gateway, "PUT", "/draining")
     finish = slow_put(gateway, "/draining/k")
     deadline = time.monotonic() + 10
-    while gateway.metric("railgate_http_requests_open") < 1 and time.monotonic() < deadline:
+    while gateway.metric("railgate_requests_in_progress") < 1 and time.monotonic() < deadline:
         time.sleep(0.02)
     gateway.process.send_signal(signal.SIGTERM)
     deadline = time.monotonic() + 10

@@ -246,7 +246,7 @@ def test_reflinks_on_xfs(start, tmp_path):
     with loop_mount(tmp_path, "xfs", 400) as point:
         gateway = start(tree=point / "tree")
         everyday(gateway)
-        assert gateway.metric("railgate_copies_total", method="reflink") >= 3
+        assert gateway.metric("railgate_store_copies_total", method="reflink") >= 3
         gateway.stop()
 
 
@@ -274,7 +274,7 @@ def test_read_only_disk(start, tmp_path):
         gateway = start(tree=point / "tree")
         raw.request(gateway, "PUT", "/fixed")
         raw.request(gateway, "PUT", "/fixed/k", body=b"x")
-        subprocess.run(["mount", "-o", "remount,ro", point], check=True)
+        subprocess.run(["mount", "-o", "remount,abort", point], check=True)  # as after a disk error
         assert raw.request(gateway, "GET", "/fixed/k").body == b"x"
         answer = raw.request(gateway, "PUT", "/fixed/k", body=b"y")
         assert (answer.status, answer.code) == (403, "AccessDenied"), answer
