@@ -83,7 +83,7 @@ static void test_counts(void **state)
     assert_line(&text, "railgate_transfers_total{path=\"ofi:tcp\",reason=\"\"} 1");
     assert_line(&text, "railgate_transfer_bytes_total{path=\"http\"} 60");
     assert_line(&text, "railgate_transfer_bytes_total{path=\"ofi:tcp\"} 30");
-    assert_line(&text, "railgate_store_copies_total{method=\"reflink\"} 3");
+    assert_line(&text, "railgate_copies_total{method=\"reflink\"} 3");
     assert_line(&text, "railgate_connections 7");
     assert_line(&text, "railgate_ready 1");
     /* Cumulative buckets; 30 ms lies between 25 and 50. */
