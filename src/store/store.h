@@ -184,6 +184,7 @@ struct rg_store_counters {
     uint64_t listing_hits;
     uint64_t listing_misses;
     uint64_t listing_evictions;
+    uint64_t listing_too_long; /* entries left out because their key would exceed 1024 bytes */
 };
 
 /* ---- The interface ---- */
