@@ -18,6 +18,7 @@ import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("RG_BUILD", ROOT / "build"))
 ACCESS_KEY, SECRET_KEY = "benchaccess", "benchsecret0123"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -35,7 +36,7 @@ class Gateway:
         environment |= {"RAILGATE_ROOT_ACCESS_KEY": ACCESS_KEY, "RAILGATE_ROOT_SECRET_KEY": SECRET_KEY}
         started = time.monotonic()
         self.process = subprocess.Popen(
-            [ROOT / "build/railgate", "serve", "--address", "127.0.0.1", "--port", "0",
+            [BUILD / "railgate", "serve", "--address", "127.0.0.1", "--port", "0",
              "--admin-port", "0", "--log-format", "json", *arguments, "posix", tree],
             env=environment, stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
@@ -105,7 +106,7 @@ def free_port():
 
 
 def load(server, method, size, connections, seconds, keys, plain, prefix, requests=None):
-    command = [ROOT / "build/bench/bench-load", "--port", str(server.port), "--prefix", prefix,
+    command = [BUILD / "bench/bench-load", "--port", str(server.port), "--prefix", prefix,
                "--method", method, "--size", str(size), "--connections", str(connections),
                "--keys", str(keys), "--seconds", str(seconds), "--server-pid", str(server.pid)]
     if requests:
@@ -174,13 +175,13 @@ def svg(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/bench")
+    parser.add_argument("--out", type=pathlib.Path, default=BUILD / "bench")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3, help="of each pair, interleaved")
     parser.add_argument("--quick", action="store_true", help="a few rows only")
     parser.add_argument("--tree", type=pathlib.Path, help="where the files lie (default: a new directory)")
     arguments = parser.parse_args()
-    subprocess.run(["ninja", "-C", ROOT / "build", "bench/bench-load"], check=True,
+    subprocess.run(["ninja", "-C", BUILD, "bench/bench-load"], check=True,
                    stdout=subprocess.DEVNULL)
     arguments.out.mkdir(parents=True, exist_ok=True)
     work = pathlib.Path(tempfile.mkdtemp(prefix="railgate-bench-"))
