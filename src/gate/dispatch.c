@@ -114,6 +114,11 @@ int rg_gate_new(const struct rg_settings *settings, struct rg_store *store,
     return 0;
 }
 
+void rg_gate_watch(struct rg_gate *gate, bool (*mount_hangs)(void *context), void *context)
+{
+    rg_patience_watch(gate->patience, mount_hangs, context);
+}
+
 /* ---- The call ---- */
 
 static void free_call(void *user)

@@ -25,6 +25,10 @@ struct rg_gate;
 int rg_gate_new(const struct rg_settings *settings, struct rg_store *store,
                 struct rg_gate **ret_gate, struct rg_error *err);
 
+/* Slow answers are kept alive only while `mount_hangs` (which answers at once) says no. Before the
+ * first request; `context` is borrowed until the last one is over. */
+void rg_gate_watch(struct rg_gate *gate, bool (*mount_hangs)(void *context), void *context);
+
 /* No request may be in progress, stuck ones included. */
 void rg_gate_free(struct rg_gate *gate);
 

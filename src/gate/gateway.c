@@ -227,6 +227,13 @@ static int open_admin(struct rg_gateway *gateway, struct rg_error *err)
     return rg_admin_open(&config, &gateway->admin, err);
 }
 
+static bool mount_hangs(void *context)
+{
+    struct rg_health_view view;
+    rg_health_look(context, &view);
+    return view.mount == RG_MOUNT_HANGS;
+}
+
 static int open_all(struct rg_gateway *gateway, struct rg_error *err)
 {
     const struct rg_settings *settings = gateway->settings;
@@ -234,6 +241,9 @@ static int open_all(struct rg_gateway *gateway, struct rg_error *err)
     int rc = open_parts(gateway, err);
     rc = rc < 0 ? rc : rg_health_start(gateway->store, &health, &gateway->health, err);
     rc = rc < 0 ? rc : rg_health_wait(gateway->health, FIRST_PROBE_MS, err);
+    if (rc == 0) {
+        rg_gate_watch(gateway->gate, mount_hangs, gateway->health);
+    }
     rc = rc < 0 ? rc : open_listener(gateway, err);
     rc = rc < 0 ? rc : open_admin(gateway, err);
     if (rc == 0 && settings->sweep_interval > 0) {

@@ -21,6 +21,8 @@ struct rg_patience {
     pthread_cond_t changed;
     struct rg_wait waits; /* head of a ring list, ordered by nothing: few wait at a time */
     bool stopping;
+    rg_patience_hopeless *hopeless; /* NULL: never */
+    void *context;
 };
 
 static void begin_answer(struct rg_patience *patience, struct rg_wait *wait)
@@ -37,9 +39,13 @@ static void begin_answer(struct rg_patience *patience, struct rg_wait *wait)
  * out. */
 static void speak(struct rg_patience *patience, struct rg_wait *wait, uint64_t now_ns)
 {
-    if (!wait->begun) {
+    bool hopeless = now_ns - wait->started_ns >= patience->config.most_ms * NS_PER_MS ||
+                    (patience->hopeless && patience->hopeless(patience->context));
+    if (hopeless) {
+        /* Silence: the server gives the request up when its time-out has passed. */
+    } else if (!wait->begun) {
         begin_answer(patience, wait);
-    } else if (now_ns - wait->started_ns < patience->config.most_ms * NS_PER_MS) {
+    } else {
         rg_http_stream_write(wait->request, " ", 1, NULL);
     }
     wait->due_ns = now_ns + (uint64_t)patience->config.next_ms * NS_PER_MS;
@@ -99,6 +105,14 @@ int rg_patience_new(const struct rg_patience_config *config, struct rg_patience 
     }
     *ret_patience = patience;
     return 0;
+}
+
+void rg_patience_watch(struct rg_patience *patience, rg_patience_hopeless *hopeless, void *context)
+{
+    pthread_mutex_lock(&patience->lock);
+    patience->hopeless = hopeless;
+    patience->context = context;
+    pthread_mutex_unlock(&patience->lock);
 }
 
 void rg_patience_free(struct rg_patience *patience)

@@ -264,6 +264,10 @@ static int select_range(struct rg_call *call, uint64_t size, struct rg_range *re
     *ret_range = (struct rg_range){.length = size};
     if (rg_call_header(call, "x-amz-copy-source-range", &text)) {
         int rc = rg_range_copy_source(text, size, ret_range, err);
+        if (rc == -RG_INVALID_RANGE) {
+            rc = rg_failf(err, RG_INVALID_ARGUMENT,
+                          "Range specified is not valid for source object of size: %" PRIu64, size);
+        }
         if (rc < 0) {
             rg_call_detail(call, "ArgumentName", RG_SPAN_LITERAL("x-amz-copy-source-range"));
             rg_call_detail(call, "ArgumentValue", rg_span_head(text, 256));

@@ -146,6 +146,23 @@ static void patience_ends(void **state)
     end();
 }
 
+static bool always(void *context)
+{
+    return true;
+}
+
+static void a_hung_mount_is_not_waited_for(void **state)
+{
+    char text[4096];
+    begin(30, 20, 60000, 150);
+    rg_patience_watch(patience, always, NULL);
+    work_ms = 500;
+    receive(dial(), text, sizeof text);
+    assert_ptr_equal(strstr(text, "HTTP/1.1 503"), text);
+    assert_non_null(strstr(text, "refused"));
+    end();
+}
+
 static void many_wait_at_a_time(void **state)
 {
     int fds[12];
@@ -165,9 +182,9 @@ static void many_wait_at_a_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quick_work_has_its_own_status), cmocka_unit_test(slow_work_is_kept_alive),
-        cmocka_unit_test(spaces_keep_the_time_out_away), cmocka_unit_test(patience_ends),
-        cmocka_unit_test(many_wait_at_a_time),
+        cmocka_unit_test(quick_work_has_its_own_status),  cmocka_unit_test(slow_work_is_kept_alive),
+        cmocka_unit_test(spaces_keep_the_time_out_away),  cmocka_unit_test(patience_ends),
+        cmocka_unit_test(a_hung_mount_is_not_waited_for), cmocka_unit_test(many_wait_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
