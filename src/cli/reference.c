@@ -5,9 +5,7 @@
 #include "cli/cli.h"
 
 #include "base/settings.h"
-#ifdef RG_WITH_GATE
 #include "gate/metrics.h"
-#endif
 #include "s3/route.h"
 
 #include <string.h>
@@ -95,9 +93,7 @@ static const struct {
     {"settings", add_settings},
     {"errors", add_errors},
     {"operations", add_operations},
-#ifdef RG_WITH_GATE
     {"metrics", rg_metrics_reference},
-#endif
 };
 
 void rg_cli_reference_help(struct rg_buf *out)

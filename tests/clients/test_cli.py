@@ -113,6 +113,6 @@ def test_other_failures_exit_with_1(tmp_path):
 
 
 def test_reference_pages_are_up_to_date():
-    for page in ("settings", "errors", "operations"):
+    for page in ("settings", "errors", "operations", "metrics"):
         with open(os.path.join(gateways.TOP, "docs", f"{page}.md")) as kept:
             assert railgate("reference", page).stdout == kept.read(), f"run ./dev docs ({page})"
