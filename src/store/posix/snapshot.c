@@ -1,8 +1,8 @@
 /*
- * Directory snapshots: reading names, sorting them, keeping them. See snapshot.h for what may be
- * used when. Nothing here knows buckets or keys.
+ * Directory snapshots, and what is kept of them. See snapshot.h for what may be used when. Nothing
+ * here knows buckets or keys.
  *
- * A snapshot is an arena of records (flags, length - 1, bytes) in the order in which readdir gave
+ * A snapshot is an arena of records (names.h) in the order in which readdir gave
  * them, and an array of offsets into it in sorted order. Memory is reserved before it is allocated;
  * where a reservation fails, the least recently used snapshots that nobody holds go.
  */
@@ -12,32 +12,19 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "store/posix/posix.h"
+#include "store/posix/names.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define SHARDS        16u
-#define READ_BYTES    65536u /* a getdents64 call; more is not faster, and malloc would map it */
 #define ARENA_FIRST   1024u
 #define ARENA_MAX     UINT32_MAX
-#define RECORD_HEAD   2u
-#define RECORD_MAX    (RECORD_HEAD + RG_SNAPSHOT_NAME_MAX)
-#define FLAG_UNSURE   1u
 #define PARTIAL_LEAST ((size_t)16)
 #define PARTIAL_MOST  ((size_t)65536)
-
-/* What a set of names hashes to, in whatever order they come. */
-struct fingerprint {
-    uint64_t count;
-    uint64_t sum;
-    uint64_t mix;
-};
 
 struct rg_snapshot {
     struct rg_snapshots *owner;
@@ -59,7 +46,7 @@ struct entry {
     ino_t inode;
     bool building;
     struct rg_snapshot *snapshot; /* NULL: none kept */
-    struct fingerprint print;     /* of the snapshot */
+    struct rg_names_print print;  /* of the snapshot */
     struct timespec changed;      /* ctime and mtime from before its names were read */
     struct timespec modified;
     uint64_t read_ns; /* when reading began */
@@ -126,15 +113,9 @@ static void link_newest(struct shard *shard, struct entry *entry)
     shard->newest = entry;
 }
 
-static uint64_t fold(uint64_t a, uint64_t b)
-{
-    unsigned __int128 product = (unsigned __int128)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
 static uint64_t directory_hash(const struct rg_snapshots *all, dev_t device, ino_t inode)
 {
-    return fold(all->key[0] ^ (uint64_t)inode, all->key[1] ^ ((uint64_t)device << 1 | 1));
+    return rg_names_fold(all->key[0] ^ (uint64_t)inode, all->key[1] ^ ((uint64_t)device << 1 | 1));
 }
 
 static void remove_entry(struct rg_snapshots *all, struct shard *shard, struct entry *entry)
@@ -196,305 +177,6 @@ static bool reserve(struct rg_snapshots *all, size_t bytes, size_t first_shard)
     return reserve_free(all, bytes);
 }
 
-/* ---- Reading a directory ---- */
-
-struct kernel_entry { /* struct linux_dirent64 */
-    uint64_t inode;
-    int64_t offset;
-    unsigned short length;
-    unsigned char type;
-    char name[];
-};
-
-struct reader {
-    int fd;
-    bool ignore_types;
-    char *buffer;
-    size_t filled;
-    size_t next;
-};
-
-struct found {
-    char text[RG_SNAPSHOT_NAME_MAX]; /* with room for "/" */
-    size_t len;                      /* without it */
-    enum { IS_FILE, IS_DIRECTORY, IS_UNSURE } kind;
-};
-
-static int start_reading(struct reader *reader, struct rg_error *err)
-{
-    reader->filled = 0;
-    reader->next = 0;
-    if (lseek(reader->fd, 0, SEEK_SET) < 0) {
-        return rg_fail_storage(err, errno, "cannot rewind a directory");
-    }
-    return 0;
-}
-
-/* True, and *ret_found, for an entry that listings may want. */
-static bool accept_entry(const struct reader *reader, const struct kernel_entry *entry,
-                         struct found *ret_found)
-{
-    size_t len = strlen(entry->name);
-    struct span name = rg_span(entry->name, len);
-    if (len == 0 || len >= RG_SNAPSHOT_NAME_MAX || rg_span_is(name, ".") ||
-        rg_span_is(name, "..") || memchr(entry->name, '/', len) ||
-        rg_posix_name_hidden(name, false)) {
-        return false;
-    }
-    switch (reader->ignore_types ? DT_UNKNOWN : entry->type) {
-    case DT_REG:
-        ret_found->kind = IS_FILE;
-        break;
-    case DT_DIR:
-        ret_found->kind = IS_DIRECTORY;
-        break;
-    case DT_LNK:
-    case DT_UNKNOWN:
-        ret_found->kind = IS_UNSURE;
-        break;
-    default: /* a FIFO, socket or device is no object */
-        return false;
-    }
-    memcpy(ret_found->text, entry->name, len);
-    ret_found->len = len;
-    return true;
-}
-
-/* 1 and *ret_found, 0 at the end, or a negative code. */
-static int read_name(struct reader *reader, struct found *ret_found, struct rg_error *err)
-{
-    for (;;) {
-        if (reader->next == reader->filled) {
-            long got = syscall(SYS_getdents64, reader->fd, reader->buffer, READ_BYTES);
-            if (got < 0 && errno == ENOENT) {
-                return 0; /* the directory was removed while open */
-            }
-            if (got < 0) {
-                return rg_fail_storage(err, errno, "cannot read a directory");
-            }
-            if (got == 0) {
-                return 0;
-            }
-            reader->filled = (size_t)got;
-            reader->next = 0;
-        }
-        struct kernel_entry *entry = (struct kernel_entry *)(reader->buffer + reader->next);
-        reader->next += entry->length;
-        if (accept_entry(reader, entry, ret_found)) {
-            return 1;
-        }
-    }
-}
-
-static uint64_t name_hash(const uint64_t key[2], const struct found *name)
-{
-    /* Length and kind go through the multiplier on their own: next to the name's bytes they could
-     * make up for a difference in them. */
-    uint64_t hash = fold(key[0] ^ (name->len << 2 | (uint64_t)name->kind), key[1]);
-    size_t at = 0;
-    for (; name->len - at >= 8; at += 8) {
-        uint64_t word;
-        memcpy(&word, name->text + at, 8);
-        hash = fold(hash ^ word, key[1]);
-    }
-    uint64_t last = 0;
-    memcpy(&last, name->text + at, name->len - at);
-    return fold(fold(hash ^ last, key[1]) ^ key[1], key[0]);
-}
-
-static void add_print(struct fingerprint *print, const uint64_t key[2], const struct found *name)
-{
-    uint64_t hash = name_hash(key, name);
-    print->count++;
-    print->sum += hash;
-    print->mix ^= fold(hash, key[0]);
-}
-
-static bool same_print(const struct fingerprint *a, const struct fingerprint *b)
-{
-    return a->count == b->count && a->sum == b->sum && a->mix == b->mix;
-}
-
-/* ---- Records and their order ---- */
-
-static struct span record_name(const char *record)
-{
-    return rg_span(record + RECORD_HEAD, (size_t)(unsigned char)record[1] + 1);
-}
-
-static size_t write_record(char *record, const struct found *name, bool directory)
-{
-    size_t len = name->len + directory;
-    record[0] = name->kind == IS_UNSURE ? FLAG_UNSURE : 0;
-    record[1] = (char)(unsigned char)(len - 1);
-    memcpy(record + RECORD_HEAD, name->text, name->len);
-    if (directory) {
-        record[RECORD_HEAD + name->len] = '/';
-    }
-    return RECORD_HEAD + len;
-}
-
-/* A name being sorted: the next eight bytes of it as a number, and where it stands. */
-struct item {
-    uint64_t head;
-    uint32_t offset;
-};
-
-static void swap_items(struct item *a, struct item *b)
-{
-    struct item kept = *a;
-    *a = *b;
-    *b = kept;
-}
-
-static void sift(struct item *items, size_t root, size_t count)
-{
-    for (;;) {
-        size_t child = 2 * root + 1;
-        if (child >= count) {
-            return;
-        }
-        if (child + 1 < count && items[child].head < items[child + 1].head) {
-            child++;
-        }
-        if (items[root].head >= items[child].head) {
-            return;
-        }
-        swap_items(&items[root], &items[child]);
-        root = child;
-    }
-}
-
-static void heap_sort(struct item *items, size_t count)
-{
-    for (size_t root = count / 2; root-- > 0;) {
-        sift(items, root, count);
-    }
-    for (size_t last = count; last-- > 1;) {
-        swap_items(&items[0], &items[last]);
-        sift(items, 0, last);
-    }
-}
-
-static void insertion_sort(struct item *items, size_t count)
-{
-    for (size_t at = 1; at < count; at++) {
-        struct item item = items[at];
-        size_t to = at;
-        while (to > 0 && items[to - 1].head > item.head) {
-            items[to] = items[to - 1];
-            to--;
-        }
-        items[to] = item;
-    }
-}
-
-static uint64_t middle_head(const struct item *items, size_t count)
-{
-    uint64_t a = items[0].head;
-    uint64_t b = items[count / 2].head;
-    uint64_t c = items[count - 1].head;
-    uint64_t low = RG_MIN(a, b);
-    uint64_t high = RG_MAX(a, b);
-    return c < low ? low : c > high ? high : c;
-}
-
-/*
- * Quicksort by head, in place: no second array under the ceiling. Names that would make it
- * quadratic end in heap sort. `budget` is the number of splits still allowed.
- */
-static void sort_heads(struct item *items, size_t count, unsigned budget)
-{
-    while (count > 16) {
-        if (budget-- == 0) {
-            heap_sort(items, count);
-            return;
-        }
-        uint64_t pivot = middle_head(items, count);
-        size_t low = 0;
-        size_t high = count - 1;
-        for (;;) {
-            while (items[low].head < pivot) {
-                low++;
-            }
-            while (items[high].head > pivot) {
-                high--;
-            }
-            if (low >= high) {
-                break;
-            }
-            swap_items(&items[low++], &items[high--]);
-        }
-        /* Left of `low` nothing is above the pivot; from it on nothing below. Both sides are
-         * non-empty, for the pivot is the middle of three. */
-        size_t left = low;
-        if (left < count - left) {
-            sort_heads(items, left, budget);
-            items += left;
-            count -= left;
-        } else {
-            sort_heads(items + left, count - left, budget);
-            count = left;
-        }
-    }
-    insertion_sort(items, count);
-}
-
-/* Names hold no NUL, so a name that ends sorts before those that go on. */
-static uint64_t load_head(struct span name, size_t depth)
-{
-    unsigned char bytes[8] = {0};
-    if (depth < name.len) {
-        memcpy(bytes, name.ptr + depth, RG_MIN(name.len - depth, sizeof(bytes)));
-    }
-    uint64_t head;
-    memcpy(&head, bytes, sizeof(head));
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    head = __builtin_bswap64(head);
-#endif
-    return head;
-}
-
-/* How many bytes from `depth` on all names share. */
-static size_t shared_length(const char *arena, const struct item *items, size_t count, size_t depth)
-{
-    struct span first = rg_span_skip(record_name(arena + items[0].offset), depth);
-    size_t shared = first.len;
-    for (size_t i = 1; i < count && shared > 0; i++) {
-        struct span name = rg_span_skip(record_name(arena + items[i].offset), depth);
-        size_t most = RG_MIN(shared, name.len);
-        size_t same = 0;
-        while (same < most && name.ptr[same] == first.ptr[same]) {
-            same++;
-        }
-        shared = same;
-    }
-    return shared;
-}
-
-/* Sorts names that agree in their first `depth` bytes: eight bytes at a time, and again those that
- * are still equal. Names are at most 256 bytes, so it nests 32 deep at most. */
-static void sort_names(const char *arena, struct item *items, size_t count, size_t depth)
-{
-    depth += shared_length(arena, items, count, depth);
-    bool ordered = true;
-    for (size_t i = 0; i < count; i++) {
-        items[i].head = load_head(record_name(arena + items[i].offset), depth);
-        ordered = ordered && (i == 0 || items[i - 1].head <= items[i].head);
-    }
-    if (!ordered) {
-        sort_heads(items, count, 2 * (64 - (unsigned)__builtin_clzll(count)));
-    }
-    for (size_t start = 0, end; start < count; start = end) {
-        for (end = start + 1; end < count && items[end].head == items[start].head; end++) {
-        }
-        /* A zero byte in the head: these names ended, and are the same. */
-        if (end - start > 1 && (items[start].head & 0xff) != 0) {
-            sort_names(arena, items + start, end - start, depth + 8);
-        }
-    }
-}
-
 /* ---- Whole snapshots ---- */
 
 /* Names as they are read. */
@@ -504,7 +186,7 @@ struct gathered {
     size_t room;
     size_t count;
     size_t reserved;
-    struct fingerprint print;
+    struct rg_names_print print;
 };
 
 static void drop_gathered(struct rg_snapshots *all, struct gathered *names)
@@ -520,7 +202,7 @@ static bool grow_arena(struct rg_snapshots *all, struct gathered *names, size_t 
                   : names->room < (1u << 20) ? names->room * 2
                                              : names->room + names->room / 2;
     room = RG_MIN(room, ARENA_MAX);
-    if (room - names->len < 2 * RECORD_MAX) {
+    if (room - names->len < 2 * RG_NAME_RECORD_MAX) {
         return false;
     }
     size_t more = room - names->room;
@@ -551,25 +233,25 @@ static void trim_arena(struct rg_snapshots *all, struct gathered *names)
 }
 
 /* 1: all names are there; 0: they do not fit; or a negative code. */
-static int gather(struct rg_snapshots *all, struct reader *reader, size_t shard,
+static int gather(struct rg_snapshots *all, struct rg_names_reader *reader, size_t shard,
                   struct gathered *names, struct rg_error *err)
 {
-    int rc = start_reading(reader, err);
+    int rc = rg_names_rewind(reader, err);
     if (rc < 0) {
         return rc;
     }
-    struct found name;
-    while ((rc = read_name(reader, &name, err)) > 0) {
-        if (names->room - names->len < 2 * RECORD_MAX && !grow_arena(all, names, shard)) {
+    struct rg_name_found name;
+    while ((rc = rg_names_next(reader, &name, err)) > 0) {
+        if (names->room - names->len < 2 * RG_NAME_RECORD_MAX && !grow_arena(all, names, shard)) {
             return 0;
         }
-        add_print(&names->print, all->key, &name);
-        if (name.kind != IS_DIRECTORY) {
-            names->len += write_record(names->arena + names->len, &name, false);
+        rg_names_print_add(&names->print, all->key, &name);
+        if (name.kind != RG_NAME_DIRECTORY) {
+            names->len += rg_name_record_write(names->arena + names->len, &name, false);
             names->count++;
         }
-        if (name.kind != IS_FILE) {
-            names->len += write_record(names->arena + names->len, &name, true);
+        if (name.kind != RG_NAME_FILE) {
+            names->len += rg_name_record_write(names->arena + names->len, &name, true);
             names->count++;
         }
     }
@@ -578,13 +260,14 @@ static int gather(struct rg_snapshots *all, struct reader *reader, size_t shard,
 
 /* Offsets in sorted order, each name once: a name that is renamed away and back while the directory
  * is read may be met twice. The array is written over the items. */
-static size_t keep_offsets(const char *arena, struct item *items, size_t count, uint32_t *offsets)
+static size_t keep_offsets(const char *arena, struct rg_name_item *items, size_t count,
+                           uint32_t *offsets)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t offset = items[i].offset;
-        if (kept > 0 &&
-            rg_span_eq(record_name(arena + offsets[kept - 1]), record_name(arena + offset))) {
+        if (kept > 0 && rg_span_eq(rg_name_record_text(arena + offsets[kept - 1]),
+                                   rg_name_record_text(arena + offset))) {
             continue;
         }
         offsets[kept++] = offset;
@@ -597,12 +280,12 @@ static struct rg_snapshot *sort_gathered(struct rg_snapshots *all, struct gather
                                          size_t shard)
 {
     trim_arena(all, names);
-    size_t item_bytes = RG_MAX(names->count, 1u) * sizeof(struct item);
+    size_t item_bytes = RG_MAX(names->count, 1u) * sizeof(struct rg_name_item);
     if (!reserve(all, item_bytes + sizeof(struct rg_snapshot), shard)) {
         return NULL;
     }
     names->reserved += item_bytes + sizeof(struct rg_snapshot);
-    rg_autofree struct item *items = malloc(item_bytes);
+    rg_autofree struct rg_name_item *items = malloc(item_bytes);
     rg_autofree struct rg_snapshot *snapshot = calloc(1, sizeof(*snapshot));
     if (!items || !snapshot) {
         return NULL;
@@ -610,11 +293,9 @@ static struct rg_snapshot *sort_gathered(struct rg_snapshots *all, struct gather
     size_t offset = 0;
     for (size_t i = 0; i < names->count; i++) {
         items[i].offset = (uint32_t)offset;
-        offset += RECORD_HEAD + record_name(names->arena + offset).len;
+        offset += RG_NAME_RECORD_HEAD + rg_name_record_text(names->arena + offset).len;
     }
-    if (names->count > 1) {
-        sort_names(names->arena, items, names->count, 0);
-    }
+    rg_names_sort(names->arena, items, names->count);
     snapshot->count = keep_offsets(names->arena, items, names->count, (uint32_t *)(void *)items);
 
     /* What is kept is smaller than what was needed to make it. */
@@ -641,12 +322,13 @@ struct selection {
     struct span from;
 };
 
-static void select_name(struct selection *selection, const struct found *name, bool directory)
+static void select_name(struct selection *selection, const struct rg_name_found *name,
+                        bool directory)
 {
     struct rg_snapshot *snapshot = selection->snapshot;
-    char record[RECORD_MAX];
-    size_t len = write_record(record, name, directory);
-    struct span text = record_name(record);
+    char record[RG_NAME_RECORD_MAX];
+    size_t len = rg_name_record_write(record, name, directory);
+    struct span text = rg_name_record_text(record);
     if (rg_span_compare(text, selection->from) < 0) {
         return;
     }
@@ -659,7 +341,7 @@ static void select_name(struct selection *selection, const struct found *name, b
     if (at < snapshot->count && rg_span_eq(rg_snapshot_name(snapshot, at).text, text)) {
         return;
     }
-    uint32_t place = (uint32_t)(snapshot->count * RECORD_MAX);
+    uint32_t place = (uint32_t)(snapshot->count * RG_NAME_RECORD_MAX);
     if (full) {
         snapshot->has_more = true;
         snapshot->count--;
@@ -679,7 +361,7 @@ static void cleanup_snapshot(struct rg_snapshot **snapshot)
 
 /* *ret_need: bytes that all names would take while they are read (the arena grows by halves) and
  * sorted. */
-static int select_names(struct rg_snapshots *all, struct reader *reader,
+static int select_names(struct rg_snapshots *all, struct rg_names_reader *reader,
                         const struct rg_snapshot_request *request,
                         struct rg_snapshot **ret_snapshot, size_t *ret_need, struct rg_error *err)
 {
@@ -691,27 +373,28 @@ static int select_names(struct rg_snapshots *all, struct reader *reader,
     }
     snapshot->owner = all;
     atomic_init(&snapshot->references, 1);
-    snapshot->arena = malloc(most * RECORD_MAX);
+    snapshot->arena = malloc(most * RG_NAME_RECORD_MAX);
     snapshot->offsets = malloc((most + 1) * sizeof(uint32_t));
     if (!snapshot->arena || !snapshot->offsets) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
-    int rc = start_reading(reader, err);
+    int rc = rg_names_rewind(reader, err);
     if (rc < 0) {
         return rc;
     }
     struct selection selection = {snapshot, most, request->from};
     size_t need = 0;
-    struct found name;
-    while ((rc = read_name(reader, &name, err)) > 0) {
-        if (name.kind != IS_DIRECTORY) {
+    struct rg_name_found name;
+    while ((rc = rg_names_next(reader, &name, err)) > 0) {
+        if (name.kind != RG_NAME_DIRECTORY) {
             select_name(&selection, &name, false);
         }
-        if (name.kind != IS_FILE) {
+        if (name.kind != RG_NAME_FILE) {
             select_name(&selection, &name, true);
         }
-        size_t records = name.kind == IS_UNSURE ? 2 : 1;
-        need += records * (sizeof(struct item) + (RECORD_HEAD + name.len + 1) * 3 / 2);
+        size_t records = name.kind == RG_NAME_UNSURE ? 2 : 1;
+        need +=
+            records * (sizeof(struct rg_name_item) + (RG_NAME_RECORD_HEAD + name.len + 1) * 3 / 2);
     }
     if (rc < 0) {
         return rc;
@@ -833,7 +516,7 @@ static struct rg_snapshot *hold(struct rg_snapshot *snapshot)
 /* Keeps a whole snapshot (NULL: the one that is kept already has these names) and says from when
  * it is. */
 static struct rg_snapshot *publish(struct entry *entry, struct rg_snapshot *snapshot,
-                                   const struct fingerprint *print, const struct stat *st,
+                                   const struct rg_names_print *print, const struct stat *st,
                                    uint64_t read_ns, bool settled)
 {
     if (snapshot) {
@@ -854,7 +537,7 @@ static struct rg_snapshot *publish(struct entry *entry, struct rg_snapshot *snap
  * but not meanwhile. *ret_snapshot is NULL when they do not fit.
  */
 static int build(struct rg_snapshots *all, struct shard *shard, struct entry *entry,
-                 struct reader *reader, const struct rg_snapshot_request *request,
+                 struct rg_names_reader *reader, const struct rg_snapshot_request *request,
                  struct rg_snapshot **ret_snapshot, struct rg_error *err)
 {
     size_t shard_index = (size_t)(shard - all->shards);
@@ -877,12 +560,12 @@ static int build(struct rg_snapshots *all, struct shard *shard, struct entry *en
 
     RG_MUST(pthread_mutex_lock(&shard->mutex));
     shard->misses++;
-    if (rc > 0 && entry->snapshot && same_print(&entry->print, &names.print)) {
+    if (rc > 0 && entry->snapshot && rg_names_print_same(&entry->print, &names.print)) {
         shard->unchanged++;
         *ret_snapshot = publish(entry, NULL, NULL, &st, read_ns, settled);
     } else if (rc > 0) {
         RG_MUST(pthread_mutex_unlock(&shard->mutex));
-        struct fingerprint print = names.print;
+        struct rg_names_print print = names.print;
         struct rg_snapshot *snapshot = sort_gathered(all, &names, shard_index);
         RG_MUST(pthread_mutex_lock(&shard->mutex));
         *ret_snapshot = snapshot ? publish(entry, snapshot, &print, &st, read_ns, settled) : NULL;
@@ -895,7 +578,7 @@ static int build(struct rg_snapshots *all, struct shard *shard, struct entry *en
 
 /* The shard is locked. *ret_snapshot is NULL when a partial one has to do. */
 static int get_whole(struct rg_snapshots *all, struct shard *shard, uint64_t hash,
-                     struct reader *reader, const struct stat *st,
+                     struct rg_names_reader *reader, const struct stat *st,
                      const struct rg_snapshot_request *request, struct rg_snapshot **ret_snapshot,
                      struct rg_error *err)
 {
@@ -941,11 +624,11 @@ int rg_snapshot_get(struct rg_snapshots *snapshots, const struct rg_snapshot_req
     }
     uint64_t hash = directory_hash(snapshots, st.st_dev, st.st_ino);
     struct shard *shard = shard_of(snapshots, hash);
-    rg_autofree char *buffer = malloc(READ_BYTES);
+    rg_autofree char *buffer = malloc(RG_NAMES_READ_BYTES);
     if (!buffer) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
-    struct reader reader = {
+    struct rg_names_reader reader = {
         .fd = request->fd, .ignore_types = snapshots->ignore_types, .buffer = buffer};
 
     struct rg_snapshot *whole = NULL;
@@ -1000,7 +683,8 @@ size_t rg_snapshot_count(const struct rg_snapshot *snapshot)
 struct rg_snapshot_name rg_snapshot_name(const struct rg_snapshot *snapshot, size_t index)
 {
     const char *record = snapshot->arena + snapshot->offsets[index];
-    return (struct rg_snapshot_name){record_name(record), (record[0] & FLAG_UNSURE) != 0};
+    return (struct rg_snapshot_name){rg_name_record_text(record),
+                                     (record[0] & RG_NAME_RECORD_UNSURE) != 0};
 }
 
 size_t rg_snapshot_seek(const struct rg_snapshot *snapshot, struct span from)

@@ -33,10 +33,6 @@
  * (10 ms) that a kernel stamps files with. */
 #define RG_SNAPSHOT_TICK_NS 20000000u
 
-/* Longest name, the "/" of a directory included. Longer ones, which some FUSE file systems have,
- * cannot be part of a key and are left out. */
-#define RG_SNAPSHOT_NAME_MAX 256u
-
 /* What the change times of a directory are worth. */
 enum rg_directory_times {
     RG_TIMES_COARSE, /* nothing: names may come and go while they stand still */

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "s3/names.h"
+#include "store/posix/names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@ struct level {
     ino_t inode;
     struct rg_snapshot *names; /* NULL: to be fetched, beginning at `from` */
     size_t next;
-    char from[RG_SNAPSHOT_NAME_MAX + 1];
+    char from[RG_NAME_TEXT_MAX + 1];
     size_t from_len;
     size_t path_len; /* of the directory's key within the walk's path */
     bool linked;     /* a symbolic link to a directory stands on the way here */
@@ -42,7 +43,7 @@ struct rg_walk {
     struct rg_buf prefix;
     struct rg_buf from;
     /* The key of the innermost directory, and behind it the name being looked at. */
-    char path[RG_KEY_BYTES_MAX + RG_SNAPSHOT_NAME_MAX + 1];
+    char path[RG_KEY_BYTES_MAX + RG_NAME_TEXT_MAX + 1];
     struct level *levels; /* at most 513: each but the first adds two bytes to the key */
     size_t depth;
     size_t room;
@@ -317,7 +318,7 @@ static bool is_plain_path(struct span path)
     struct span rest = rg_span_head(path, path.len - 1);
     for (bool first = true; rest.ptr; first = false) {
         struct span segment = rg_span_cut(&rest, '/');
-        if (segment.len == 0 || segment.len >= RG_SNAPSHOT_NAME_MAX || rg_span_is(segment, ".") ||
+        if (segment.len == 0 || segment.len >= RG_NAME_TEXT_MAX || rg_span_is(segment, ".") ||
             rg_span_is(segment, "..") || rg_posix_name_hidden(segment, first)) {
             return false;
         }
