@@ -9,7 +9,7 @@
 
 #define ANSWER_TEXT_MAX  (32u << 10)
 #define ANSWER_BODY_MAX  (256u << 20)
-#define KEPT_BODY_BYTES  (64u << 10)
+#define KEPT_BODY_BYTES  (16u << 10)
 #define SMALL_FILE_BYTES (32u << 10)
 #define STREAM_BLOCK     (32u << 10)
 #define STREAM_BLOCKS    2

@@ -18,6 +18,7 @@ struct rg_health {
     struct rg_event probe_ended;
     struct rg_event watch_ended;
     struct rg_event answered; /* a probe is over */
+    bool watch_over;
 
     pthread_mutex_t lock; /* guards all below */
     enum rg_gateway_state gateway;
@@ -203,7 +204,10 @@ bool rg_health_stop(struct rg_health *health, unsigned timeout_ms)
     atomic_store(&health->stopping, true);
     rg_event_raise(&health->stop_watch);
     rg_event_raise(&health->stop_probe);
-    rg_event_wait(&health->watch_ended, UINT64_MAX);
+    if (!health->watch_over) {
+        rg_event_wait(&health->watch_ended, UINT64_MAX);
+        health->watch_over = true;
+    }
     if (!rg_event_wait(&health->probe_ended, rg_clock_ns() + (uint64_t)timeout_ms * 1000000u)) {
         return false;
     }

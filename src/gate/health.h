@@ -49,7 +49,8 @@ void rg_health_look(struct rg_health *health, struct rg_health_view *ret_view);
 /* Waits until the mount has answered once: RG_STORAGE_HUNG, or what the probe failed with. */
 int rg_health_wait(struct rg_health *health, unsigned timeout_ms, struct rg_error *err);
 
-/* False when a probe is inside the store and does not end within `timeout_ms`. NULL is fine. */
+/* False when a probe is inside the store and does not end within `timeout_ms`; it may be called
+ * again then. NULL is fine. */
 bool rg_health_stop(struct rg_health *health, unsigned timeout_ms);
 
 #endif
