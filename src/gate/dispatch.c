@@ -61,6 +61,11 @@ static void name_host(struct rg_gate *gate)
     rg_base64_encode(digest, sizeof digest, gate->host_id);
 }
 
+const char *rg_gate_host_id(const struct rg_gate *gate)
+{
+    return gate->host_id;
+}
+
 void rg_gate_free(struct rg_gate *gate)
 {
     if (!gate) {

@@ -32,6 +32,9 @@ void rg_gate_watch(struct rg_gate *gate, bool (*mount_hangs)(void *context), voi
 /* No request may be in progress, stuck ones included. */
 void rg_gate_free(struct rg_gate *gate);
 
+/* The value of x-amz-id-2; the gate's. */
+const char *rg_gate_host_id(const struct rg_gate *gate);
+
 /* For struct rg_http_config; `context` is the struct rg_gate. */
 void rg_dispatch(struct rg_http_request *request, void *context);
 void rg_dispatch_busy(struct rg_http_request *request, void *context);

@@ -101,6 +101,7 @@ static void log_access(struct rg_gateway *gateway, const struct rg_http_request 
         .turnaround_ms = done->handler_ns ? (int64_t)(done->handler_ns / 1000000u) : -1,
         .referer = field(request, "referer"),
         .user_agent = field(request, "user-agent"),
+        .host_id = rg_gate_host_id(gateway->gate),
         .signature_version = is_signed ? "SigV4" : "",
         .cipher_suite = rg_http_tls_cipher(request),
         .auth_type = is_signed ? outcome->auth_type : "",
