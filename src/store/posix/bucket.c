@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define REMOVE_DEPTH_MAX 8
+#define REMOVE_TRIES     64
 /* What names the bucket itself among the locks of its keys: no key is a single slash. */
 #define BUCKET_LOCK_KEY RG_SPAN_LITERAL("/")
 
@@ -721,6 +722,13 @@ static int prune(struct rg_posix_bucket *bucket, struct rg_error *err)
     }
 }
 
+/* What is not an object. 0 or the negative errno. */
+static int remove_own(struct rg_posix_bucket *bucket)
+{
+    int rc = rg_posix_tree_remove(bucket->fd, ".sgwtmp", REMOVE_DEPTH_MAX);
+    return rc ? rc : rg_posix_tree_remove(bucket->fd, RG_POSIX_STATE_DIR, REMOVE_DEPTH_MAX);
+}
+
 int rg_posix_bucket_delete(struct rg_store *store, struct span name, struct rg_error *err)
 {
     struct rg_posix *posix = rg_posix_of(store);
@@ -749,23 +757,25 @@ int rg_posix_bucket_delete(struct rg_store *store, struct span name, struct rg_e
         return rc;
     }
     RG_CRASH_POINT("bucket.before-remove");
-    static const char *const own[] = {"uploads", "sidecar", "strays", "tmp", "sweep", "locks"};
-    rc = rg_posix_tree_remove(bucket->fd, ".sgwtmp", REMOVE_DEPTH_MAX);
-    for (size_t i = 0; rc == 0 && i < RG_ARRAY_LENGTH(own); i++) {
-        rc = rg_posix_tree_remove(bucket->state_fd, own[i], REMOVE_DEPTH_MAX);
-    }
     rg_posix_bucket_forget(bucket);
-    if (rc == 0) {
-        rc = rg_posix_tree_remove(bucket->fd, RG_POSIX_STATE_DIR, REMOVE_DEPTH_MAX);
+    /* A request of another gateway that comes just now makes .railgate anew, with a locks file that
+     * we do not hold: what it stores keeps the bucket, what it only began does not. */
+    for (int i = 0; i < REMOVE_TRIES; i++) {
+        rc = remove_own(bucket);
+        RG_CRASH_POINT("bucket.state-removed");
+        if (rc == 0 && unlinkat(posix->root, bucket->name, AT_REMOVEDIR) < 0) {
+            rc = -errno;
+        }
+        if (rc == 0 || rc == -ENOENT) {
+            return rg_posix_names_sync(posix, posix->root_mount, posix->root, -1, err);
+        }
+        if (rc != -ENOTEMPTY && rc != -EEXIST) {
+            return rg_fail_storage(err, -rc, "removing the bucket's directory");
+        }
+        rc = prune(bucket, err);
+        if (rc) {
+            return rc;
+        }
     }
-    RG_CRASH_POINT("bucket.state-removed");
-    if (rc) {
-        return rg_fail_storage(err, -rc, "removing the bucket's own directory");
-    }
-    if (unlinkat(posix->root, bucket->name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
-        return errno == ENOTEMPTY || errno == EEXIST
-                   ? rg_fail(err, RG_BUCKET_NOT_EMPTY)
-                   : rg_fail_storage(err, errno, "removing the bucket's directory");
-    }
-    return rg_posix_names_sync(posix, posix->root_mount, posix->root, -1, err);
+    return rg_failf(err, RG_OPERATION_ABORTED, "The bucket is in use. Try again.");
 }

@@ -4,6 +4,7 @@
 #include "store/posix/posix.h"
 
 #include "base/checked.h"
+#include "store/posix/crash.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -216,10 +217,12 @@ static int load(struct edit *edit, const struct rg_posix_key *split, struct rg_e
 static int save(struct edit *edit, struct rg_error *err)
 {
     struct rg_posix *posix = edit->bucket->posix;
+    RG_CRASH_POINT("edit.before-write");
     int rc = rg_posix_record_write(edit->bucket, edit->mount, edit->fd, &edit->record, err);
     if (rc) {
         return rc;
     }
+    RG_CRASH_POINT("edit.written");
     rc = edit->info.is_directory ? rg_posix_names_sync(posix, edit->mount, edit->fd, -1, err)
                                  : rg_posix_data_sync(posix, edit->fd, err);
     if (rc) {

@@ -314,7 +314,7 @@ static int sync_by_new_file(int directory_fd, struct rg_error *err)
         return rg_fail_storage(err, errno, "making names durable (creating a file)");
     }
     int rc = fsync(fd) < 0 ? errno : 0;
-    if (unlinkat(directory_fd, name, 0) < 0 && rc == 0) {
+    if (unlinkat(directory_fd, name, 0) < 0 && errno != ENOENT && rc == 0) {
         rc = errno;
     }
     return rc ? rg_fail_storage(err, rc, "making names durable (fsync of a new file)") : 0;

@@ -114,6 +114,12 @@ static int open_named(struct rg_posix_bucket *bucket, int directory_fd, struct r
     return 0;
 }
 
+static bool is_removed(int directory_fd)
+{
+    struct stat st;
+    return fstat(directory_fd, &st) == 0 && st.st_nlink == 0;
+}
+
 int rg_posix_temp_open(struct rg_posix_bucket *bucket, int near_fd, struct span near_path,
                        struct rg_posix_temp *ret_temp, struct rg_error *err)
 {
@@ -125,7 +131,8 @@ int rg_posix_temp_open(struct rg_posix_bucket *bucket, int near_fd, struct span 
     }
     if (temp.mount->tmpfile) {
         temp.fd = openat(near_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (temp.fd < 0 && errno == ENOENT) {
+        /* In a directory that was removed, ext4 answers EPERM. */
+        if (temp.fd < 0 && (errno == ENOENT || (errno == EPERM && is_removed(near_fd)))) {
             return rg_failf(err, RG_SLOW_DOWN,
                             "A directory was removed while a file was made in it. Try again.");
         }
@@ -142,6 +149,7 @@ int rg_posix_temp_open(struct rg_posix_bucket *bucket, int near_fd, struct span 
     if (fchmod(temp.fd, (mode_t)bucket->posix->settings->file_mode) < 0) {
         return rg_fail_storage(err, errno, "setting the mode of a new file");
     }
+    RG_CRASH_POINT("temp.made");
     *ret_temp = temp;
     temp = (struct rg_posix_temp)RG_POSIX_TEMP_INIT;
     return 0;
@@ -244,7 +252,7 @@ int rg_posix_temp_place(struct rg_posix_bucket *bucket, struct rg_posix_temp *te
             return rc;
         }
     }
-    RG_CRASH_POINT("place.before-rename");
+    RG_CRASH_POINT("place.named");
     if (renameat(temp->directory_fd, temp->name, directory_fd, name) < 0) {
         return -errno;
     }

@@ -13,8 +13,9 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#define UNIT      (1u << 20) /* bytes of one write, and its alignment in the file */
-#define ALIGNMENT 4096u
+#define UNIT       (1u << 20) /* bytes of one write, and its alignment in the file */
+#define ALIGNMENT  4096u
+#define OPEN_TRIES 16
 #define RESERVE_MIN                                                                                \
     (1u << 20) /* below, an allocation ahead costs more than an early ENOSPC saves */
 
@@ -44,7 +45,7 @@ static int check_space(struct rg_posix *posix, int directory_fd, int64_t expecte
 }
 
 /* Opens the file, for a part in the upload's directory, else as near to the key as can be. */
-static int open_file(struct rg_writer *writer, struct rg_error *err)
+static int open_file_once(struct rg_writer *writer, struct rg_error *err)
 {
     rg_autoclose int near_fd = -1;
     struct span near_path = RG_SPAN_LITERAL(RG_POSIX_STATE_DIR "/uploads");
@@ -57,6 +58,16 @@ static int open_file(struct rg_writer *writer, struct rg_error *err)
     }
     rc = rc ? rc : check_space(writer->posix, near_fd, writer->expected, err);
     return rc ? rc : rg_posix_temp_open(writer->bucket, near_fd, near_path, &writer->temp, err);
+}
+
+/* A delete may take the nearest directory away before the file is in it. */
+static int open_file(struct rg_writer *writer, struct rg_error *err)
+{
+    int rc = open_file_once(writer, err);
+    for (int i = 0; rc == -RG_SLOW_DOWN && !writer->part && i < OPEN_TRIES; i++) {
+        rc = open_file_once(writer, err);
+    }
+    return rc;
 }
 
 static int reserve(struct rg_writer *writer, struct rg_error *err)
