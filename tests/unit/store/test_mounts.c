@@ -1,0 +1,396 @@
+/*
+ * What depends on the mount: full file systems, mounts inside a bucket, mounts that are refused.
+ * Needs root; where loop files cannot be mounted the tests are skipped.
+ */
+#include "tree.h"
+
+#include "store/posix/posix.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+static int try_open(struct tree *tree, struct rg_error *err)
+{
+    rg_buf_clear(&tree->summary);
+    return rg_store_posix_open(tree->root, &tree->settings, &tree->store, &tree->summary, err);
+}
+
+static void make_small(struct tree *tree, const char *mask)
+{
+    assert_true(tree_make(tree, "ext4", 16));
+    tree_set(tree, RG_SETTING_mask, mask);
+    tree_open(tree);
+}
+
+static uint64_t free_bytes(struct tree *tree)
+{
+    struct statvfs fs;
+    assert_int_equal(statvfs(tree->root, &fs), 0);
+    return (uint64_t)fs.f_bfree * fs.f_frsize; /* root may use what is reserved */
+}
+
+static void check_full(const char *mask)
+{
+    struct tree tree;
+    make_small(&tree, mask);
+    struct rg_error err = RG_ERROR_INIT;
+    put(&tree, "old", "precious");
+    size_t size = free_bytes(&tree) + (4 << 20);
+    char *bytes = calloc(1, size);
+
+    /* Said before: refused before a byte is sent (where space can be reserved), or when it is full.
+     */
+    assert_int_equal(try_put(&tree, "old", rg_span(bytes, size), NULL, NULL, &err),
+                     -RG_STORAGE_FULL);
+    expect(&tree, "old", "precious");
+    /* Not said before: the write fails. */
+    struct rg_writer *writer = NULL;
+    int rc = rg_store_put_begin(tree.store, BUCKET, text("old"), -1, &writer, &err);
+    if (rc) {
+        fail_msg("%s", err.message);
+    }
+    for (size_t at = 0; rc == 0 && at < size; at += 1 << 20) {
+        size_t len = size - at < 1 << 20 ? size - at : 1 << 20;
+        rc = rg_store_writer_write(tree.store, writer, bytes + at, len, &err);
+    }
+    assert_int_equal(rc, -RG_STORAGE_FULL);
+    /* A failed writer cannot be committed by mistake. */
+    RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+    meta_for(&meta, text(""));
+    struct rg_written written;
+    assert_int_not_equal(rg_store_put_commit(tree.store, writer, &meta, NULL, &written, &err), 0);
+    expect(&tree, "old", "precious");
+    expect_no_leftovers(&tree, 0);
+    assert_true(free_bytes(&tree) > 4 << 20); /* all of it was given back */
+
+    /* Nearly full: metadata that needs a sidecar, uploads, and what frees space again. */
+    size_t fillers = 0;
+    for (size_t fill = 1 << 20; fill >= 32768; fill /= 2) {
+        do {
+            char key[32];
+            snprintf(key, sizeof key, "filler/%zu", fillers++);
+            rc = try_put(&tree, key, rg_span(bytes, fill), NULL, NULL, &err);
+            assert_true(rc == 0 || rc == -RG_STORAGE_FULL);
+        } while (rc == 0);
+    }
+    char id[RG_UPLOAD_ID_LENGTH + 1];
+    int results[60] = {0};
+    for (int i = 0; i < 60; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "k%d", i);
+        char value[1501];
+        memset(value, 'm', 1500);
+        value[1500] = '\0';
+        rg_meta_free(&meta);
+        meta_for(&meta, text(key));
+        assert_int_equal(rg_meta_add_user(&meta, text("long"), text(value), &err), 0);
+        results[i] = try_put(&tree, key, text(key), &meta, NULL, &err);
+        if (results[i]) {
+            assert_int_equal(results[i], -RG_STORAGE_FULL);
+            expect_absent(&tree, key);
+        } else {
+            expect(&tree, key, key);
+        }
+    }
+    assert_int_equal(results[59], -RG_STORAGE_FULL);
+    rc = rg_store_upload_create(tree.store, BUCKET, text("m"), &meta, RG_CHECKSUM_NONE,
+                                RG_CHECKSUM_FULL_OBJECT, id, &err);
+    assert_true(rc == 0 || rc == -RG_STORAGE_FULL);
+    for (int i = 0; i < 60; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "k%d", i);
+        assert_int_equal(try_delete(&tree, key, &err), 0);
+    }
+    for (size_t i = 0; i < fillers; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "filler/%zu", i);
+        assert_int_equal(try_delete(&tree, key, &err), 0);
+    }
+    put(&tree, "old", "and again");
+    expect(&tree, "old", "and again");
+    assert_int_equal(count_entries(&tree, ".railgate/tmp"), 0);
+    assert_int_equal(count_entries(&tree, ".railgate/sidecar"), 0);
+    free(bytes);
+    tree_remove(&tree);
+}
+
+static void test_a_full_file_system(void **state)
+{
+    check_full("");
+}
+
+static void test_a_full_file_system_without_anything(void **state)
+{
+    check_full("o-tmpfile,rename-flags,fallocate,reflink,copy-range,big-xattr");
+}
+
+static void test_free_space_is_kept(void **state)
+{
+    struct tree tree;
+    make_small(&tree, "");
+    struct rg_error err = RG_ERROR_INIT;
+    tree_close(&tree);
+    char least[32];
+    snprintf(least, sizeof least, "%llu", (unsigned long long)free_bytes(&tree) - (3 << 20));
+    tree_set(&tree, RG_SETTING_free_space_min, least);
+    tree_open(&tree);
+    char *bytes = calloc(1, 3 << 20);
+    assert_int_equal(try_put(&tree, "a", rg_span(bytes, 3 << 20), NULL, NULL, &err),
+                     -RG_STORAGE_FULL);
+    assert_non_null(strstr(err.message, "free-space-min"));
+    assert_int_equal(try_put(&tree, "a", rg_span(bytes, 1 << 20), NULL, NULL, &err), 0);
+    free(bytes);
+    tree_remove(&tree);
+}
+
+/* Another mount below a bucket: its files are made there, and swept there. */
+static void check_mount_inside(const char *mask)
+{
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    assert_true(tree_make(&tree, "local", 0));
+    tree_set(&tree, RG_SETTING_mask, mask);
+    tree_set(&tree, RG_SETTING_temp_expiry, "1s");
+    tree_open(&tree);
+    put(&tree, "near", "near");
+    assert_int_equal(mkdir(path_of(&tree, "mnt"), 0755), 0);
+    char command[5000];
+    snprintf(command, sizeof command,
+             "truncate -s 320M %s/image2 && mkfs.xfs -q %s/image2 && mount -o loop %s/image2 %s",
+             tree.base, tree.base, tree.base, path_of(&tree, "mnt"));
+    assert_int_equal(system(command), 0);
+
+    put(&tree, "mnt/a/b", "far");
+    put(&tree, "mnt/a/b", "far, again");
+    expect(&tree, "mnt/a/b", "far, again");
+    struct rg_object_info info = info_of(&tree, "mnt/a/b");
+    assert_false(info.is_foreign);
+    rg_object_info_free(&info);
+    put(&tree, "mnt/d/", "");
+    expect(&tree, "mnt/d/", "");
+    put(&tree, "near", "near, again");
+    assert_int_equal(rg_store_object_tags_set(tree.store, BUCKET, text("mnt/a/b"), NULL, &err), 0);
+
+    struct rg_object *source = NULL;
+    struct rg_written written;
+    assert_int_equal(rg_store_object_open(tree.store, BUCKET, text("near"), &source, &err), 0);
+    assert_int_equal(rg_store_object_copy(tree.store, source, BUCKET, text("mnt/copy"),
+                                          &rg_store_object_info(tree.store, source)->meta, NULL,
+                                          &written, &err),
+                     0);
+    rg_store_object_close(tree.store, source);
+    expect(&tree, "mnt/copy", "near, again");
+
+    RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+    char id[RG_UPLOAD_ID_LENGTH + 1];
+    assert_int_equal(rg_store_upload_create(tree.store, BUCKET, text("mnt/m"), &meta,
+                                            RG_CHECKSUM_NONE, RG_CHECKSUM_FULL_OBJECT, id, &err),
+                     0);
+    struct rg_writer *writer = NULL;
+    struct rg_part_info part = {.number = 1};
+    meta_for(&meta, text("part"));
+    memcpy(part.etag, meta.etag, sizeof part.etag);
+    assert_int_equal(
+        rg_store_part_begin(tree.store, BUCKET, text("mnt/m"), text(id), 1, -1, &writer, &err), 0);
+    assert_int_equal(rg_store_writer_write(tree.store, writer, "part", 4, &err), 0);
+    assert_int_equal(rg_store_part_commit(tree.store, writer, &part, &written, &err), 0);
+    struct rg_complete_part wanted = {.number = 1};
+    memcpy(wanted.etag, meta.etag, sizeof meta.etag);
+    struct rg_complete_request request = {.parts = &wanted, .count = 1, .object_size_max = 1000};
+    struct rg_completed completed;
+    assert_int_equal(rg_store_upload_complete(tree.store, BUCKET, text("mnt/m"), text(id), &request,
+                                              &completed, &err),
+                     0);
+    assert_int_equal(completed.written.copy, RG_COPY_USED_PLAIN);
+    expect(&tree, "mnt/m", "part");
+
+    assert_int_equal(try_delete(&tree, "mnt/a/b", &err), 0);
+    assert_false(path_exists(&tree, "mnt/a"));
+    expect_no_leftovers(&tree, 0);
+    if (mask[0]) {
+        assert_true(count_entries(&tree, ".railgate/strays") > 0);
+        write_file(&tree, "mnt/.railgate-tmp-left", "by a crash");
+        sleep(2);
+        assert_int_equal(rg_store_sweep(tree.store, &err), 0);
+        assert_false(path_exists(&tree, "mnt/.railgate-tmp-left"));
+    }
+    umount2(path_of(&tree, "mnt"), MNT_DETACH);
+    tree_remove(&tree);
+}
+
+static void test_a_mount_inside_a_bucket(void **state)
+{
+    check_mount_inside("");
+}
+
+static void test_a_mount_inside_a_bucket_with_named_files(void **state)
+{
+    check_mount_inside("o-tmpfile,rename-flags");
+}
+
+/* Quota projects: rename into a directory of another project is refused by the kernel. */
+static void check_projects(const char *mask)
+{
+    struct tree tree;
+    assert_true(tree_make(&tree, "xfs", 320));
+    tree_set(&tree, RG_SETTING_mask, mask);
+    tree_open(&tree);
+    put(&tree, "p/a", "one");
+    char command[5000];
+    snprintf(command, sizeof command,
+             "xfs_io -c 'chproj 42' -c 'chattr +P' %s && xfs_io -c 'chproj 42' %s",
+             path_of(&tree, "p"), path_of(&tree, "p/a"));
+    tree_close(&tree);
+    assert_int_equal(system(command), 0);
+    tree_open(&tree);
+    put(&tree, "p/a", "two");
+    put(&tree, "p/b", "three");
+    put(&tree, "p/q/c", "four");
+    put(&tree, "p/b", "five");
+    expect(&tree, "p/a", "two");
+    expect(&tree, "p/b", "five");
+    expect(&tree, "p/q/c", "four");
+    expect_no_leftovers(&tree, 0);
+    tree_remove(&tree);
+}
+
+static void test_quota_projects(void **state)
+{
+    check_projects("");
+    check_projects("o-tmpfile,rename-flags");
+}
+
+static void test_refused_mounts(void **state)
+{
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    assert_true(tree_make(&tree, "local", 0));
+    tree_set(&tree, RG_SETTING_mask, "o-tmpfile,nonsense");
+    assert_int_equal(try_open(&tree, &err), -RG_SETTING);
+    assert_non_null(strstr(err.message, "nonsense"));
+    tree_set(&tree, RG_SETTING_mask, "");
+
+    /* proc keeps no xattrs, and nothing else either. */
+    char *root = tree.root;
+    tree.root = strdup("/proc/self");
+    assert_int_not_equal(try_open(&tree, &err), 0);
+    free(tree.root);
+    tree.root = strdup("/nowhere/at/all");
+    assert_int_not_equal(try_open(&tree, &err), 0);
+    assert_non_null(strstr(err.message, "/nowhere/at/all"));
+    free(tree.root);
+    tree.root = root;
+    tree_remove(&tree);
+
+    /* ramfs keeps files, but no user xattrs. */
+    assert_true(tree_make(&tree, "local", 0));
+    if (mount("none", tree.root, "ramfs", 0, NULL) == 0) {
+        tree.mounted = true;
+        assert_int_equal(try_open(&tree, &err), -RG_STORAGE_UNSUPPORTED);
+        assert_non_null(strstr(err.message, "user xattrs"));
+        assert_non_null(strstr(err.message, "ramfs"));
+    }
+    tree_remove(&tree);
+
+    assert_true(tree_make(&tree, "ext4", 16));
+    assert_int_equal(mount(NULL, tree.root, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+    assert_int_equal(try_open(&tree, &err), -RG_READ_ONLY);
+    tree_remove(&tree);
+}
+
+/* Without shared locks a tree has one gateway, and a mark that a crash leaves is no obstacle on the
+ * machine that left it. */
+static void test_one_gateway_without_locks(void **state)
+{
+    struct tree tree;
+    struct tree second;
+    struct rg_error err = RG_ERROR_INIT;
+    assert_true(tree_make(&tree, "local", 0));
+    tree_set(&tree, RG_SETTING_mask, "locks");
+    tree_open(&tree);
+    second = tree;
+    second.store = NULL;
+    assert_int_equal(try_open(&second, &err), -RG_STORAGE_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "owner"));
+    tree_close(&tree);
+    assert_false(path_exists(&tree, "../.railgate/owner"));
+    tree_open(&tree);
+    /* As after a crash here. */
+    char mark[600];
+    int fd = open(path_of(&tree, "../.railgate/owner"), O_RDONLY);
+    ssize_t len = read(fd, mark, sizeof mark - 1);
+    assert_true(len > 0);
+    mark[len] = '\0';
+    close(fd);
+    tree_close(&tree);
+    write_file(&tree, "../.railgate/owner", mark);
+    tree_open(&tree);
+    tree_close(&tree);
+    write_file(&tree, "../.railgate/owner", "0123456789abcdef elsewhere\n");
+    assert_int_equal(try_open(&tree, &err), -RG_STORAGE_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "elsewhere"));
+    assert_true(path_exists(&tree, "../.railgate/owner"));
+    tree_remove(&tree);
+}
+
+static void test_direct_io(void **state)
+{
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    assert_true(tree_make(&tree, "xfs", 320));
+    tree_set(&tree, RG_SETTING_direct_io_min, "1M");
+    tree_open(&tree);
+    assert_true(rg_posix_of(tree.store)->root_mount->direct_io);
+    const size_t size = (5 << 20) + 12345;
+    char *bytes = malloc(size + 2);
+    for (size_t i = 0; i < size; i++) {
+        bytes[i + 1] = (char)('a' + i * 2654435761u % 26);
+    }
+    bytes[size + 1] = '\0';
+    static const size_t pieces[] = {1 << 20, 3 << 20, 70001, 8 << 20};
+    for (size_t p = 0; p < RG_ARRAY_LENGTH(pieces); p++) {
+        struct rg_writer *writer = NULL;
+        assert_int_equal(
+            rg_store_put_begin(tree.store, BUCKET, text("big"), (int64_t)size, &writer, &err), 0);
+        for (size_t at = 0; at < size; at += pieces[p]) {
+            size_t len = size - at < pieces[p] ? size - at : pieces[p];
+            assert_int_equal(rg_store_writer_write(tree.store, writer, bytes + 1 + at, len, &err),
+                             0);
+        }
+        RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+        struct rg_written written;
+        meta_for(&meta, rg_span(bytes + 1, size));
+        assert_int_equal(rg_store_put_commit(tree.store, writer, &meta, NULL, &written, &err), 0);
+        expect(&tree, "big", bytes + 1);
+    }
+    free(bytes);
+    tree_remove(&tree);
+}
+
+int main(void)
+{
+    struct tree tree;
+    if (!tree_make(&tree, "ext4", 16)) {
+        return 77; /* skipped */
+    }
+    tree_remove(&tree);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_full_file_system),
+        cmocka_unit_test(test_a_full_file_system_without_anything),
+        cmocka_unit_test(test_free_space_is_kept),
+        cmocka_unit_test(test_a_mount_inside_a_bucket),
+        cmocka_unit_test(test_a_mount_inside_a_bucket_with_named_files),
+        cmocka_unit_test(test_quota_projects),
+        cmocka_unit_test(test_refused_mounts),
+        cmocka_unit_test(test_one_gateway_without_locks),
+        cmocka_unit_test(test_direct_io),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
