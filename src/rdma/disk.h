@@ -51,6 +51,9 @@ int rg_disk_fd(const struct rg_disk *disk);
 
 size_t rg_disk_in_flight(const struct rg_disk *disk);
 
+/* Operations that the ring refused and that were made by pread or pwrite, since it was opened. */
+uint64_t rg_disk_fallbacks(const struct rg_disk *disk);
+
 /*
  * Starts to read or write [offset, offset + length) of the file at `memory`. Short transfers are
  * continued here, and an operation that the ring refuses (EINVAL, EOPNOTSUPP) is made by pread or

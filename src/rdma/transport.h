@@ -157,6 +157,7 @@ struct rg_completion {
 
 struct rg_lane {
     struct rg_rail *rail;
+    uint32_t depth;       /* operations that may be in flight; at most config.lane_depth */
     uint32_t outstanding; /* posted, completion not yet returned; receives are not counted */
     enum rg_broke broke;  /* worst so far; CONNECTION and DEVICE stay until rg_lane_reset */
     enum rg_cause cause;  /* of that */
@@ -250,7 +251,7 @@ struct rg_transport {
     int (*lane_sleep)(struct rg_lane *lane, int wake_fd, uint64_t timeout_us, struct rg_error *err);
     /* Called only with operations outstanding, or on a broken lane. */
     int (*lane_flush)(struct rg_lane *lane, unsigned *ret_quiet, struct rg_error *err);
-    /* One non-blocking round of the target's work. */
+    /* One non-blocking round of the target's work; 1 when something moved, 0 when not. */
     int (*lane_progress)(struct rg_lane *lane, struct rg_error *err);
 
     int (*window_mint)(struct rg_lane *lane, struct rg_region *region, uint64_t offset,
@@ -259,13 +260,18 @@ struct rg_transport {
     int (*window_revoke)(struct rg_target *target, bool settled, struct rg_error *err);
 };
 
+/* Built in; one row each in rg_transport_find. */
+extern const struct rg_transport rg_transport_ofi;
+
 /* The transport of a kind, or NULL when this build has none. */
 const struct rg_transport *rg_transport_find(enum rg_transport_kind kind);
 
 /*
  * Loads the transport's library, once for the process. RG_RDMA_NOT_SUPPORTED, with the library and
- * the loader's words, when it is missing or too old. rg_rail_open does it too; a start-up check may
- * call it early, while the process has one thread.
+ * the loader's words, when it is missing or too old. rg_rail_open does it too. Better
+ * early, while the process has one thread: libfabric takes some of its settings from the
+ * environment only, and ofi suggests small endpoints there (FI_OFI_RXM_*) when no other
+ * thread can be looking.
  */
 int rg_transport_load(const struct rg_transport *transport, struct rg_error *err);
 
@@ -442,6 +448,7 @@ int rg_unsupported_receive(struct rg_lane *lane, uint64_t cookie, struct rg_erro
 int rg_unsupported_mint(struct rg_lane *lane, struct rg_region *region, uint64_t offset,
                         uint64_t length, enum rg_direction direction, struct rg_target **ret_target,
                         struct rg_error *err);
+int rg_unsupported_revoke(struct rg_target *target, bool settled, struct rg_error *err);
 int rg_unneeded_progress(struct rg_lane *lane, struct rg_error *err);
 
 /*
