@@ -461,7 +461,7 @@ int rg_lane_wait(struct rg_lane *lane, struct rg_completion *completions, size_t
     uint64_t deadline = start + (uint64_t)timeout_ms * 1000000;
     uint64_t spin_end = start + (uint64_t)lane->rail->config.spin_us * 1000;
     for (;;) {
-        size_t count;
+        size_t count = 0;
         int rc = poll_once(lane, completions, room, &count, err);
         if (rc < 0) {
             return rc;
@@ -504,7 +504,7 @@ static bool drain(struct rg_lane *lane)
             return false;
         }
         struct rg_completion ended[8];
-        size_t count;
+        size_t count = 0;
         int rc = rg_lane_wait(lane, ended, RG_ARRAY_LENGTH(ended), -1, (uint32_t)(deadline - now),
                               &count, NULL);
         if (rc < 0 && rc != -RG_TIMED_OUT) {
