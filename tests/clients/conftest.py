@@ -23,6 +23,16 @@ def gateway(tmp_path_factory):
     one.stop()
 
 
+@pytest.fixture(autouse=True)
+def alive(request):
+    """A gateway that died under one test is not blamed on all that follow."""
+    yield
+    if "gateway" in request.fixturenames:
+        one = request.getfixturevalue("gateway")
+        if one.process.poll() is not None:
+            request.session.shouldstop = f"the gateway ended with {one.process.returncode}"
+
+
 @pytest.fixture
 def start(tmp_path_factory):
     """start(option, ..., tree=DIR): a gateway of the test's own, stopped and examined at its end."""
