@@ -246,7 +246,7 @@ def test_reflinks_on_xfs(start, tmp_path):
     with loop_mount(tmp_path, "xfs", 400) as point:
         gateway = start(tree=point / "tree")
         everyday(gateway)
-        assert gateway.metric("railgate_store_copies_total", method="reflink") >= 3
+        assert gateway.metric("railgate_copies_total", method="reflink") >= 3
         gateway.stop()
 
 

@@ -207,10 +207,10 @@ static void test_bad_settings(void **state)
     open_gateway();
     snprintf(number, sizeof number, "%u", rg_gateway_port(gateway));
     set(RG_SETTING_port, number);
-    assert_refused(RG_SETTING, "S3 listener");
+    assert_refused(RG_SERVICE_UNAVAILABLE, "S3 listener");
     set(RG_SETTING_port, "0");
     set(RG_SETTING_admin_port, number);
-    assert_refused(RG_SETTING, "admin listener");
+    assert_refused(RG_SERVICE_UNAVAILABLE, "admin listener");
     set(RG_SETTING_admin_port, "0");
     set(RG_SETTING_access_log, "/nonexistent/log");
     assert_refused(RG_SETTING, "/nonexistent/log");

@@ -1096,7 +1096,7 @@ static void test_start_failures(void **state)
     struct rg_error err = RG_ERROR_INIT;
     struct rg_http_config config = config_for_tests();
     config.port = rg_http_port(server);
-    assert_int_equal(rg_http_start(&config, &second, &err), -RG_SETTING);
+    assert_int_equal(rg_http_start(&config, &second, &err), -RG_SERVICE_UNAVAILABLE);
     assert_non_null(strstr(err.message, "is in use"));
     config.port = 0;
     config.address = "203.0.113.7";

@@ -127,8 +127,8 @@ static void slow_work_is_kept_alive(void **state)
 static void spaces_keep_the_time_out_away(void **state)
 {
     char text[4096];
-    begin(30, 20, 60000, 150);
-    work_ms = 700;
+    begin(30, 20, 60000, 800);
+    work_ms = 2400;
     receive(dial(), text, sizeof text);
     assert_non_null(strstr(text, "<Slow/>"));
     end();
@@ -137,8 +137,8 @@ static void spaces_keep_the_time_out_away(void **state)
 static void patience_ends(void **state)
 {
     char text[4096];
-    begin(30, 20, 100, 150);
-    work_ms = 900;
+    begin(30, 20, 100, 800);
+    work_ms = 2400;
     receive(dial(), text, sizeof text);
     assert_ptr_equal(strstr(text, "HTTP/1.1 200"), text);
     assert_null(strstr(text, "<Slow/>"));
