@@ -117,7 +117,7 @@ static void log_failure(const struct rg_http_request *request, const struct rg_o
                         const struct rg_http_done *done)
 {
     bool ours = rg_code_http_status(outcome->failure) >= 500 && outcome->failure != RG_SLOW_DOWN &&
-                outcome->failure != RG_NOT_IMPLEMENTED;
+                outcome->failure != RG_NOT_IMPLEMENTED && outcome->failure != RG_RDMA_NOT_SUPPORTED;
     enum rg_log_level level = ours ? RG_LOG_WARN : RG_LOG_DEBUG;
     rg_log(
         level, "request.failed", outcome->message, RG_FIELD_TEXT("operation", outcome->operation),

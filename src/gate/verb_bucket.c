@@ -10,6 +10,7 @@
 
 #define LIST_BYTES_MAX     (16u << 20)
 #define LIST_BUCKETS_MAX   10000u
+#define TOKEN_BYTES_MAX    8192u
 #define LOCATION_BYTES_MAX 4096u
 
 /* ---- ListBuckets ---- */
@@ -103,7 +104,7 @@ int rg_verb_list_buckets(struct rg_call *call, struct rg_error *err)
         select_buckets(&page, prefix, start.after, most);
     }
 
-    RG_BUF(token, LOCATION_BYTES_MAX);
+    RG_BUF(token, TOKEN_BYTES_MAX);
     if (page.truncated) {
         struct rg_token_scope scope = {RG_SPAN_EMPTY, prefix, RG_SPAN_EMPTY};
         rc = rg_token_make(call->gate->token_key, &scope, page.shown[page.shown_count - 1].name,

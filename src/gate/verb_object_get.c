@@ -72,7 +72,7 @@ static int select_range(struct rg_call *call, const struct rg_object_info *info,
 {
     struct span text = {NULL, 0};
     if (rg_call_header(call, "range", &text) && !range_is_current(call, info)) {
-        text.ptr = NULL;
+        text = (struct span){NULL, 0};
     }
     int rc = rg_range_parse(text, info->size, &ret_selection->range, err);
     if (rc == -RG_INVALID_RANGE) {
