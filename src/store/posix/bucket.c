@@ -22,20 +22,28 @@
 
 /* ---- The cache ---- */
 
-static void close_bucket(struct rg_posix_bucket *bucket)
+static void close_buckets(struct rg_posix_bucket *list)
 {
-    int fds[] = {bucket->fd, bucket->state_fd, bucket->temp_fd, bucket->locks_fd};
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(fds); i++) {
-        if (fds[i] >= 0) {
-            close(fds[i]);
+    while (list) {
+        struct rg_posix_bucket *bucket = list;
+        list = bucket->next;
+        int fds[] = {bucket->fd, bucket->state_fd, bucket->temp_fd, bucket->locks_fd};
+        for (size_t i = 0; i < RG_ARRAY_LENGTH(fds); i++) {
+            if (fds[i] >= 0) {
+                close(fds[i]);
+            }
         }
+        for (size_t i = 0; i < RG_POSIX_STRIPES; i++) {
+            RG_MUST(pthread_mutex_destroy(&bucket->stripes[i]));
+        }
+        RG_MUST(pthread_rwlock_destroy(&bucket->commits));
+        RG_MUST(pthread_mutex_destroy(&bucket->mutex));
+        free(bucket);
     }
-    RG_MUST(pthread_rwlock_destroy(&bucket->commits));
-    RG_MUST(pthread_mutex_destroy(&bucket->mutex));
-    free(bucket);
 }
 
-/* All below: with buckets_mutex held. */
+/* All below: with buckets_mutex held. Nothing is closed then, which could hang with a mount: what
+ * has had its day goes to a list that is closed afterwards. */
 static void unlink_bucket(struct rg_posix *posix, struct rg_posix_bucket *bucket)
 {
     struct rg_posix_bucket **at = &posix->buckets;
@@ -46,8 +54,16 @@ static void unlink_bucket(struct rg_posix *posix, struct rg_posix_bucket *bucket
     posix->bucket_count--;
 }
 
+static void doom_bucket(struct rg_posix *posix, struct rg_posix_bucket *bucket,
+                        struct rg_posix_bucket **doomed)
+{
+    unlink_bucket(posix, bucket);
+    bucket->next = *doomed;
+    *doomed = bucket;
+}
+
 static struct rg_posix_bucket *find_bucket(struct rg_posix *posix, struct span name,
-                                           const struct stat *st)
+                                           const struct stat *st, struct rg_posix_bucket **doomed)
 {
     struct rg_posix_bucket *next;
     for (struct rg_posix_bucket *bucket = posix->buckets; bucket; bucket = next) {
@@ -60,8 +76,7 @@ static struct rg_posix_bucket *find_bucket(struct rg_posix *posix, struct span n
         }
         bucket->stale = true; /* another directory has the name now */
         if (bucket->references == 0) {
-            unlink_bucket(posix, bucket);
-            close_bucket(bucket);
+            doom_bucket(posix, bucket, doomed);
         }
     }
     return NULL;
@@ -78,7 +93,7 @@ static void use_bucket(struct rg_posix *posix, struct rg_posix_bucket *bucket)
     }
 }
 
-static void evict_buckets(struct rg_posix *posix)
+static void evict_buckets(struct rg_posix *posix, struct rg_posix_bucket **doomed)
 {
     while (posix->bucket_count > RG_POSIX_BUCKETS_KEPT) {
         struct rg_posix_bucket *oldest = NULL;
@@ -88,8 +103,7 @@ static void evict_buckets(struct rg_posix *posix)
         if (!oldest) {
             return; /* all in use: as many as there are requests, which have a ceiling */
         }
-        unlink_bucket(posix, oldest);
-        close_bucket(oldest);
+        doom_bucket(posix, oldest, doomed);
     }
 }
 
@@ -123,6 +137,9 @@ static int open_bucket(struct rg_posix *posix, struct span name,
     memcpy(bucket->name, text, sizeof text);
     RG_MUST(pthread_rwlock_init(&bucket->commits, NULL));
     RG_MUST(pthread_mutex_init(&bucket->mutex, NULL));
+    for (size_t i = 0; i < RG_POSIX_STRIPES; i++) {
+        RG_MUST(pthread_mutex_init(&bucket->stripes[i], NULL));
+    }
     *ret_bucket = bucket;
     return 0;
 }
@@ -144,12 +161,14 @@ int rg_posix_bucket_get(struct rg_posix *posix, struct span name,
         return rg_fail(err, RG_NO_SUCH_BUCKET);
     }
 
+    struct rg_posix_bucket *doomed = NULL;
     RG_MUST(pthread_mutex_lock(&posix->buckets_mutex));
-    struct rg_posix_bucket *bucket = find_bucket(posix, name, &st);
+    struct rg_posix_bucket *bucket = find_bucket(posix, name, &st, &doomed);
     if (bucket) {
         use_bucket(posix, bucket);
     }
     RG_MUST(pthread_mutex_unlock(&posix->buckets_mutex));
+    close_buckets(RG_TAKE(doomed));
     if (bucket) {
         *ret_bucket = bucket;
         return 0;
@@ -163,21 +182,21 @@ int rg_posix_bucket_get(struct rg_posix *posix, struct span name,
     st.st_dev = opened->device;
     st.st_ino = opened->inode;
     RG_MUST(pthread_mutex_lock(&posix->buckets_mutex));
-    bucket = find_bucket(posix, name, &st); /* another thread may have been faster */
-    if (bucket) {
+    bucket = find_bucket(posix, name, &st, &doomed);
+    if (bucket) { /* another thread was faster */
         use_bucket(posix, bucket);
+        opened->next = doomed;
+        doomed = opened;
     } else {
-        opened->references = 1;
-        opened->next = posix->buckets;
-        posix->buckets = opened;
+        bucket = opened;
+        bucket->references = 1;
+        bucket->next = posix->buckets;
+        posix->buckets = bucket;
         posix->bucket_count++;
-        evict_buckets(posix);
-        bucket = RG_TAKE(opened);
+        evict_buckets(posix, &doomed);
     }
     RG_MUST(pthread_mutex_unlock(&posix->buckets_mutex));
-    if (opened) {
-        close_bucket(opened);
-    }
+    close_buckets(doomed);
     *ret_bucket = bucket;
     return 0;
 }
@@ -192,7 +211,8 @@ void rg_posix_bucket_put(struct rg_posix_bucket *bucket)
     }
     RG_MUST(pthread_mutex_unlock(&posix->buckets_mutex));
     if (last) {
-        close_bucket(bucket);
+        bucket->next = NULL;
+        close_buckets(bucket);
     }
 }
 
@@ -205,12 +225,10 @@ void rg_posix_bucket_forget(struct rg_posix_bucket *bucket)
 
 void rg_posix_buckets_free(struct rg_posix *posix)
 {
-    while (posix->buckets) {
-        struct rg_posix_bucket *bucket = posix->buckets;
+    for (struct rg_posix_bucket *bucket = posix->buckets; bucket; bucket = bucket->next) {
         RG_ASSERT(bucket->references == 0);
-        unlink_bucket(posix, bucket);
-        close_bucket(bucket);
     }
+    close_buckets(RG_TAKE(posix->buckets));
 }
 
 /* ---- .railgate ---- */

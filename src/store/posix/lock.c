@@ -112,7 +112,7 @@ int rg_posix_lock_key(struct rg_posix_bucket *bucket, struct span key, enum rg_c
     if (pthread_rwlock_clockrdlock(&bucket->commits, CLOCK_MONOTONIC, &deadline)) {
         return fail_busy(busy, err);
     }
-    pthread_mutex_t *stripe = &bucket->posix->stripes[hash % RG_POSIX_STRIPES];
+    pthread_mutex_t *stripe = &bucket->stripes[hash % RG_POSIX_STRIPES];
     if (pthread_mutex_clocklock(stripe, CLOCK_MONOTONIC, &deadline)) {
         RG_MUST(pthread_rwlock_unlock(&bucket->commits));
         return fail_busy(busy, err);

@@ -107,9 +107,6 @@ static void close_posix(struct rg_store *store)
     if (posix->root >= 0) {
         close(posix->root);
     }
-    for (size_t i = 0; i < RG_POSIX_STRIPES; i++) {
-        RG_MUST(pthread_mutex_destroy(&posix->stripes[i]));
-    }
     RG_MUST(pthread_mutex_destroy(&posix->mounts_mutex));
     RG_MUST(pthread_mutex_destroy(&posix->buckets_mutex));
     free(posix->root_path);
@@ -133,9 +130,6 @@ static struct rg_posix *new_posix(const struct rg_settings *settings)
     posix->settings = settings;
     posix->root = -1;
     posix->owner_fd = -1;
-    for (size_t i = 0; i < RG_POSIX_STRIPES; i++) {
-        RG_MUST(pthread_mutex_init(&posix->stripes[i], NULL));
-    }
     RG_MUST(pthread_mutex_init(&posix->mounts_mutex, NULL));
     RG_MUST(pthread_mutex_init(&posix->buckets_mutex, NULL));
     return posix;

@@ -48,7 +48,7 @@
 #define RG_POSIX_SIDECAR_ID   32 /* hex digits */
 #define RG_POSIX_MOUNTS_MAX   64
 #define RG_POSIX_BUCKETS_KEPT 256
-#define RG_POSIX_STRIPES      1024
+#define RG_POSIX_STRIPES      256
 
 /*
  * What one mount can do, as proved by the probe (probe.c) and after the setting `mask`. Read-only
@@ -114,8 +114,6 @@ struct rg_posix {
     struct rg_posix_bucket *buckets; /* most recently used first */
     size_t bucket_count;
 
-    pthread_mutex_t stripes[RG_POSIX_STRIPES]; /* keys within this process, before the file lock */
-
     _Atomic uint64_t copy_bytes[RG_COPY_USED_COUNT];
     _Atomic uint64_t copy_count[RG_COPY_USED_COUNT];
     _Atomic uint64_t copy_fallbacks;
@@ -177,6 +175,9 @@ struct rg_posix_bucket {
     int state_fd;                 /* .railgate */
     int temp_fd;                  /* .railgate/tmp */
     int locks_fd;                 /* .railgate/locks; -1 where the mount has no locks */
+    /* Keys within this process, taken before the file lock. Of each bucket its own: what hangs with
+     * one mount must not hold up another. */
+    pthread_mutex_t stripes[RG_POSIX_STRIPES];
 };
 
 /*

@@ -346,9 +346,8 @@ static void judge_suspects(struct sweep *sweep, int sidecar_fd, const struct sus
         struct timespec epoch[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 0}};
         struct timespec now[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
         if (suspects->items[i].alive) {
-            if (marked) {
-                utimensat(sidecar_fd, name, now, AT_SYMLINK_NOFOLLOW);
-            }
+            /* Moved: its change time keeps it out of suspicion for a while. */
+            utimensat(sidecar_fd, name, now, AT_SYMLINK_NOFOLLOW);
         } else if (!marked) {
             utimensat(sidecar_fd, name, epoch, AT_SYMLINK_NOFOLLOW);
         } else if (unlinkat(sidecar_fd, name, 0) == 0) {

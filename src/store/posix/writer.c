@@ -44,6 +44,31 @@ static int check_space(struct rg_posix *posix, int directory_fd, int64_t expecte
     return 0;
 }
 
+/* An early word on what publish would refuse after all bytes have come. `near_fd` is the deepest
+ * directory of the key that exists. */
+static int check_target(struct rg_writer *writer, int near_fd, struct span near_path,
+                        struct rg_error *err)
+{
+    struct stat st;
+    if (near_path.len != writer->split.parent.len ||
+        fstatat(near_fd, writer->split.name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        return 0;
+    }
+    if (S_ISDIR(st.st_mode) && !writer->split.is_directory &&
+        rg_posix_empty_directory_remove(writer->bucket, writer->split.key)) {
+        return 0;
+    }
+    return rg_posix_target_check(&writer->split, &st, err);
+}
+
+static int check_directory(struct rg_writer *writer, struct rg_error *err)
+{
+    rg_autoclose int near_fd = -1;
+    struct span near_path;
+    int rc = rg_posix_nearest_open(writer->bucket, &writer->split, &near_path, &near_fd, err);
+    return rc ? rc : check_target(writer, near_fd, near_path, err);
+}
+
 /* Opens the file, for a part in the upload's directory, else as near to the key as can be. */
 static int open_file_once(struct rg_writer *writer, struct rg_error *err)
 {
@@ -55,6 +80,7 @@ static int open_file_once(struct rg_writer *writer, struct rg_error *err)
         rc = near_fd < 0 ? rg_fail_storage(err, errno, "opening the upload") : 0;
     } else {
         rc = rg_posix_nearest_open(writer->bucket, &writer->split, &near_path, &near_fd, err);
+        rc = rc ? rc : check_target(writer, near_fd, near_path, err);
     }
     rc = rc ? rc : check_space(writer->posix, near_fd, writer->expected, err);
     return rc ? rc : rg_posix_temp_open(writer->bucket, near_fd, near_path, &writer->temp, err);
@@ -129,25 +155,6 @@ int rg_posix_writer_new(struct rg_posix *posix, struct span bucket, struct span 
     return 0;
 }
 
-/* An early word on what publish would refuse after all bytes have come. */
-static int check_target(struct rg_writer *writer, struct rg_error *err)
-{
-    rg_autoclose int parent_fd = -1;
-    int rc = rg_posix_parent_open(writer->bucket, &writer->split, false, &parent_fd, err);
-    if (rc == -RG_NO_SUCH_KEY) {
-        return 0;
-    }
-    struct stat st;
-    if (rc || fstatat(parent_fd, writer->split.name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        return rc;
-    }
-    if (S_ISDIR(st.st_mode) && !writer->split.is_directory &&
-        rg_posix_empty_directory_remove(writer->bucket, writer->split.key)) {
-        return 0;
-    }
-    return rg_posix_target_check(&writer->split, &st, err);
-}
-
 int rg_posix_put_begin(struct rg_store *store, struct span bucket, struct span key,
                        int64_t expected_size, struct rg_writer **ret_writer, struct rg_error *err)
 {
@@ -160,10 +167,8 @@ int rg_posix_put_begin(struct rg_store *store, struct span bucket, struct span k
         return rg_failf(err, RG_INVALID_OBJECT_NAME,
                         "A key that ends in \"/\" is a directory and cannot hold bytes.");
     }
-    rc = check_target(writer, err);
-    if (rc == 0 && !writer->split.is_directory) {
-        rc = rg_posix_writer_open(writer, err);
-    }
+    rc = writer->split.is_directory ? check_directory(writer, err)
+                                    : rg_posix_writer_open(writer, err);
     if (rc) {
         return rc;
     }
