@@ -7,6 +7,8 @@
  * Spans are borrowed for the duration of the call. Everything returned is owned by the caller and
  * released by the named function, unless said otherwise.
  *
+ * Spans of keys may hold any byte but NUL.
+ *
  * Errors common to all calls: RG_NO_SUCH_BUCKET; RG_STORAGE_FULL, RG_QUOTA_EXCEEDED, RG_READ_ONLY,
  * RG_ACCESS_DENIED, RG_SERVICE_UNAVAILABLE, RG_STORAGE_FAULT, RG_STORAGE_UNSUPPORTED,
  * RG_OUT_OF_MEMORY, RG_SLOW_DOWN from what lies below. A failed write leaves nothing visible.
@@ -441,7 +443,8 @@ static inline int rg_store_writer_write(struct rg_store *store, struct rg_writer
 
 /*
  * For writers that bypass rg_store_writer_write (io_uring from a registered slot): the descriptor
- * (owned by the writer), and then, before commit, how many bytes now stand in the file.
+ * (owned by the writer, readable and writable, without O_DIRECT), and then, before commit, how many
+ * bytes now stand in the file. Not to be mixed with rg_store_writer_write. -1 for a directory object.
  */
 static inline int rg_store_writer_fd(struct rg_store *store, const struct rg_writer *writer)
 {
