@@ -165,6 +165,20 @@ unsigned rg_connections_close_idle(struct rg_connections *all, unsigned idle_ms)
     return closed;
 }
 
+void rg_connections_rescue(struct rg_connections *all,
+                           void (*rescue)(struct rg_connection *connection))
+{
+    RG_MUST(pthread_mutex_lock(&all->lock));
+    for (struct rg_connection *at = all->first; at; at = at->next) {
+        RG_MUST(pthread_mutex_lock(&at->lock));
+        if (at->exchange && rg_exchange_hangs_here(at->exchange)) {
+            rescue(at);
+        }
+        RG_MUST(pthread_mutex_unlock(&at->lock));
+    }
+    RG_MUST(pthread_mutex_unlock(&all->lock));
+}
+
 void rg_connections_abort(struct rg_connections *all)
 {
     RG_MUST(pthread_mutex_lock(&all->lock));

@@ -39,6 +39,7 @@ struct rg_connection {
     bool is_tls;
     const char *tls_version;
     const char *tls_cipher;
+    void *tls_session;
     char peer[64];
 
     _Atomic int waits;
@@ -67,7 +68,8 @@ struct rg_connection {
     uint64_t acked; /* bytes the peer had acknowledged when the answer was queued */
     uint64_t answered_ns;
 
-    pthread_mutex_t lock; /* guards `exchange` against rg_connections_abort */
+    pthread_mutex_t lock; /* guards `exchange` against the threads of the three functions below;
+                             while its handler hangs here, all else too */
     struct rg_exchange *exchange;
     struct rg_exchange *spare;
 };
@@ -92,6 +94,11 @@ void rg_connections_remove(struct rg_connection *connection);
  * before the length that was promised. Call it regularly.
  */
 unsigned rg_connections_close_idle(struct rg_connections *all, unsigned idle_ms);
+
+/* Calls `rescue` for each connection whose handler runs and hangs on its own thread, with the
+ * connection's lock held. */
+void rg_connections_rescue(struct rg_connections *all,
+                           void (*rescue)(struct rg_connection *connection));
 
 /* Ends every wait for a worker. */
 void rg_connections_abort(struct rg_connections *all);

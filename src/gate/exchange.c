@@ -111,6 +111,7 @@ void rg_exchange_reset(struct rg_exchange *exchange)
     exchange->worker_waits = false;
     exchange->connection_waits = false;
     exchange->dispatched = false;
+    exchange->runs_here = false;
     exchange->returned = false;
     exchange->given_up = false;
     exchange->aborted = false;
@@ -157,6 +158,25 @@ void rg_exchange_undispatch(struct rg_exchange *exchange)
 {
     exchange->dispatched = false;
     rg_exchange_unref(exchange);
+}
+
+void rg_exchange_run_here(struct rg_exchange *exchange)
+{
+    lock(exchange);
+    exchange->dispatched = true;
+    exchange->runs_here = true;
+    exchange->progress_ns = rg_clock_ns();
+    unlock(exchange);
+}
+
+bool rg_exchange_hangs_here(struct rg_exchange *exchange)
+{
+    lock(exchange);
+    uint64_t limit_ns = (uint64_t)exchange->handler_timeout_ms * 1000000u;
+    bool hangs = exchange->runs_here && !exchange->returned && !exchange->given_up &&
+                 rg_clock_ns() - exchange->progress_ns >= limit_ns;
+    unlock(exchange);
+    return hangs;
 }
 
 bool rg_exchange_returned(struct rg_exchange *exchange)
@@ -740,8 +760,8 @@ int rg_http_stream_begin(struct rg_http_request *request, int status, unsigned k
 {
     struct rg_exchange *exchange = request->exchange;
     RG_ASSERT(request->of_worker);
-    if (request->answer.kind != RG_REPLY_NONE) {
-        return rg_failf(err, RG_INTERNAL_ERROR, "a second answer was begun");
+    if (request->answer.kind != RG_REPLY_NONE || exchange->runs_here) {
+        return rg_failf(err, RG_INTERNAL_ERROR, "a stream cannot be begun here");
     }
     lock(exchange);
     rg_ring_setup(&exchange->stream, STREAM_BLOCK, STREAM_BLOCKS);

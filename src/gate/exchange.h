@@ -77,10 +77,11 @@ struct rg_exchange {
     bool worker_waits;   /* for bytes, or for room in the stream */
     bool connection_waits;
     bool dispatched;
-    bool returned; /* the handler has */
-    bool given_up; /* the connection has turned away from the worker */
-    bool aborted;  /* the server is being stopped */
-    bool answered; /* worker.answer is complete */
+    bool runs_here; /* the handler runs on the connection's thread */
+    bool returned;  /* the handler has */
+    bool given_up;  /* the connection has turned away from the worker */
+    bool aborted;   /* the server is being stopped */
+    bool answered;  /* worker.answer is complete */
     struct rg_ring stream;
     bool stream_ended;
     bool peer_gone;
@@ -104,6 +105,12 @@ void rg_exchange_dispatch(struct rg_exchange *exchange);
 
 /* Undoes it, when no worker was to be had. */
 void rg_exchange_undispatch(struct rg_exchange *exchange);
+
+/* The handler is about to run on the connection's thread, which needs no second reference. */
+void rg_exchange_run_here(struct rg_exchange *exchange);
+
+/* From another thread: whether it does, and has done nothing for handler_timeout_ms. */
+bool rg_exchange_hangs_here(struct rg_exchange *exchange);
 
 /* The worker's last acts: the handler has returned (true: to a request that was given up) ... */
 bool rg_exchange_returned(struct rg_exchange *exchange);

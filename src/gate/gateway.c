@@ -204,6 +204,7 @@ static int open_listener(struct rg_gateway *gateway, struct rg_error *err)
         .idle_timeout_ms = (unsigned)settings->idle_timeout,
         .handler_timeout_ms = (unsigned)settings->storage_timeout,
         .drain_max = (uint64_t)settings->drain_max,
+        .reads_here = true,
         .handler = handle,
         .busy = handle_busy,
         .hung = handle_hung,

@@ -20,10 +20,12 @@
 #include "gate/certificate.h"
 #include "gate/connections.h"
 #include "gate/listener.h"
+#include "gate/thread.h"
 #include "gate/workers.h"
 
 #include <errno.h>
 #include <gnutls/gnutls.h>
+#include <inttypes.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -38,7 +40,7 @@
 #else
 #define STACK_FACTOR 1u
 #endif
-#define CONNECTION_STACK ((256u << 10) * STACK_FACTOR)
+#define CONNECTION_STACK ((512u << 10) * STACK_FACTOR)
 #define WORKER_STACK     ((512u << 10) * STACK_FACTOR)
 
 #define WORKER_IDLE_MS   10000
@@ -46,8 +48,8 @@
 #define TARGET_BYTES_MAX (1u << 20)
 #define FILE_BLOCK       (128u << 10)
 #define STREAM_BLOCK     (32u << 10)
-#define IDLE_TICK_MS_MIN 10u
-#define IDLE_TICK_MS_MAX 1000u
+#define TICK_MS_MIN      10u
+#define TICK_MS_MAX      1000u
 
 /* How long a connection that is closed with unread bytes on it stays open for the client to see
  * why. */
@@ -75,17 +77,19 @@ struct rg_http_server {
     bool strict_layout; /* the library lays a head out in memory as check_layout expects */
     uint64_t id_base;
 
-    pthread_t watch;
+    pthread_t watch_thread;
     bool watch_runs;
     struct rg_event watch_end;
     struct rg_event quiet; /* while draining: no request is in progress */
     struct rg_event stopped;
+    _Atomic int stop_state;
 
     _Atomic unsigned references; /* the owner's, and one for each handler that runs */
     _Atomic bool draining;
     _Atomic bool ending;
     _Atomic uint64_t id_count;
     _Atomic unsigned requests;
+    _Atomic unsigned handlers; /* that run now, on whatever thread */
     _Atomic int stuck;
     _Atomic uint64_t accepted;
     _Atomic uint64_t refused_connections;
@@ -104,6 +108,7 @@ static void unref_server(struct rg_http_server *server)
         rg_certificate_close(server->certificate);
     }
     rg_connections_destroy(&server->connections);
+    rg_cleanup_close(&server->listener);
     free(server->address);
     free(server);
 }
@@ -126,6 +131,7 @@ static void finish_handler(void *argument)
 {
     struct rg_exchange *exchange = argument;
     struct rg_http_server *server = exchange->server;
+    atomic_fetch_sub(&server->handlers, 1);
     rg_exchange_finish(exchange);
     unref_server(server);
 }
@@ -365,25 +371,21 @@ static bool wait_writable(int fd, uint64_t deadline_ns)
     return left_ms > 0 && poll(&writable, 1, left_ms) > 0;
 }
 
-static ssize_t send_some(const struct rg_connection *connection, struct MHD_Connection *wire,
-                         struct span bytes)
+static ssize_t send_some(const struct rg_connection *connection, struct span bytes)
 {
     if (!connection->is_tls) {
         return send(connection->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(wire, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    ssize_t sent = info ? gnutls_record_send(info->tls_session, bytes.ptr, bytes.len) : -1;
+    ssize_t sent = gnutls_record_send(connection->tls_session, bytes.ptr, bytes.len);
     errno = sent == GNUTLS_E_AGAIN || sent == GNUTLS_E_INTERRUPTED ? EAGAIN : EIO;
     return sent;
 }
 
-static bool send_raw(const struct rg_connection *connection, struct MHD_Connection *wire,
-                     struct span bytes)
+static bool send_all(const struct rg_connection *connection, struct span bytes, unsigned wait_ms)
 {
-    uint64_t deadline_ns = rg_clock_ns() + (uint64_t)LINGER_MS * 1000000u;
+    uint64_t deadline_ns = rg_clock_ns() + (uint64_t)wait_ms * 1000000u;
     while (bytes.len > 0) {
-        ssize_t sent = send_some(connection, wire, bytes);
+        ssize_t sent = send_some(connection, bytes);
         if (sent > 0) {
             bytes = rg_span_skip(bytes, (size_t)sent);
         } else if ((errno != EAGAIN && errno != EINTR) ||
@@ -394,7 +396,7 @@ static bool send_raw(const struct rg_connection *connection, struct MHD_Connecti
     return true;
 }
 
-static void format_raw(const struct rg_reply *answer, struct rg_buf *ret_text)
+static void format_raw(const struct rg_reply *answer, bool with_body, struct rg_buf *ret_text)
 {
     struct timespec now = rg_clock_wall();
     struct tm utc;
@@ -410,29 +412,40 @@ static void format_raw(const struct rg_reply *answer, struct rg_buf *ret_text)
     for (size_t i = 0; rg_reply_field_at(answer, i, &name, &value); i++) {
         rg_buf_addf(ret_text, "%s: %s\r\n", name, value);
     }
-    rg_buf_addf(ret_text, "Content-Length: %zu\r\n\r\n", answer->body.len);
-    rg_buf_add_span(ret_text, rg_buf_span(&answer->body));
+    uint64_t head_length = answer->length > 0 ? (uint64_t)answer->length : 0;
+    uint64_t length = answer->kind == RG_REPLY_HEAD ? head_length : answer->body.len;
+    rg_buf_addf(ret_text, "Content-Length: %" PRIu64 "\r\n\r\n", length);
+    if (with_body && answer->kind == RG_REPLY_BYTES) {
+        rg_buf_add_span(ret_text, rg_buf_span(&answer->body));
+    }
 }
 
-/* The body is too long to be thrown away: says so if the answer is of a simple kind, and has the
- * connection closed. */
-static enum MHD_Result answer_raw(struct rg_connection *connection, struct MHD_Connection *wire)
+/* Sends the answer past the library, if it is of a simple kind. The connection can only be closed
+ * then. */
+static void send_raw(struct rg_connection *connection, unsigned wait_ms)
+{
+    const struct rg_reply *answer = connection->answer;
+    bool with_body = strcmp(rg_head_method(&connection->exchange->head), "HEAD") != 0;
+    bool simple = answer->kind != RG_REPLY_FILE && answer->kind != RG_REPLY_STREAM;
+    RG_BUF(text, answer->body.len + (64u << 10));
+    if (simple) {
+        format_raw(answer, with_body, &text);
+    }
+    connection->answered_ns = rg_clock_ns();
+    connection->step = RG_STEP_ANSWERED;
+    connection->raw_sent =
+        simple && rg_buf_ok(&text) && send_all(connection, rg_buf_span(&text), wait_ms);
+}
+
+/* The body is too long to be thrown away. */
+static enum MHD_Result answer_raw(struct rg_connection *connection)
 {
     if (!settle_answer(connection)) {
         return MHD_NO;
     }
     check_answered(connection);
-    bool simple =
-        connection->answer->kind == RG_REPLY_BYTES || connection->answer->kind == RG_REPLY_NONE;
-    RG_BUF(text, connection->answer->body.len + (64u << 10));
-    if (simple) {
-        format_raw(connection->answer, &text);
-    }
-    connection->answered_ns = rg_clock_ns();
-    connection->step = RG_STEP_ANSWERED;
     connection->early = true;
-    connection->raw_sent =
-        simple && rg_buf_ok(&text) && send_raw(connection, wire, rg_buf_span(&text));
+    send_raw(connection, LINGER_MS);
     return MHD_NO;
 }
 
@@ -504,6 +517,7 @@ static void note_tls(struct rg_connection *connection, struct MHD_Connection *wi
         bool new_version = gnutls_protocol_get_version(session) == GNUTLS_TLS1_3;
         connection->tls_version = new_version ? "TLSv1.3" : "TLSv1.2";
         connection->tls_cipher = gnutls_ciphersuite_get(session);
+        connection->tls_session = session;
     }
 }
 
@@ -599,22 +613,74 @@ static void meet_fields(const struct rg_http_server *server, struct rg_connectio
                    rg_span_text(version));
 }
 
+static void answer_busy(struct rg_connection *connection)
+{
+    struct rg_http_server *server = connection->server;
+    atomic_fetch_add(&server->busy, 1);
+    run_here(connection, server->config.busy);
+}
+
+/* One of workers_max places for handlers. */
+static bool take_place(struct rg_http_server *server)
+{
+    if (atomic_fetch_add(&server->handlers, 1) < server->config.workers_max) {
+        return true;
+    }
+    atomic_fetch_sub(&server->handlers, 1);
+    return false;
+}
+
 /* False when no worker was to be had: the answer is known then. */
 static bool dispatch(struct rg_connection *connection)
 {
     struct rg_http_server *server = connection->server;
     struct rg_exchange *exchange = connection->exchange;
+    if (!take_place(server)) {
+        answer_busy(connection);
+        return false;
+    }
     rg_exchange_dispatch(exchange);
     atomic_fetch_add(&server->references, 1);
     struct rg_job job = {run_handler, finish_handler, exchange};
     if (rg_workers_run(server->workers, job) == 0) {
         return true;
     }
+    atomic_fetch_sub(&server->handlers, 1);
     unref_server(server);
     rg_exchange_undispatch(exchange);
-    atomic_fetch_add(&server->busy, 1);
-    run_here(connection, server->config.busy);
+    answer_busy(connection);
     return false;
+}
+
+static bool is_read(const struct rg_connection *connection)
+{
+    const char *method = rg_head_method(&connection->exchange->head);
+    return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+}
+
+/* Runs the handler on this thread. False when it was given up meanwhile: then it has been answered,
+ * and reported, by the thread that watches. */
+static bool handle_here(struct rg_connection *connection)
+{
+    struct rg_http_server *server = connection->server;
+    struct rg_exchange *exchange = connection->exchange;
+    if (!take_place(server)) {
+        answer_busy(connection);
+        return true;
+    }
+    rg_exchange_run_here(exchange);
+    atomic_store(&connection->waits, RG_CONNECTION_WAITS_WORKER);
+    run_handler(exchange);
+    atomic_store(&connection->waits, RG_CONNECTION_WAITS_CLIENT);
+    atomic_fetch_sub(&server->handlers, 1);
+    if (rg_http_given_up(&exchange->worker)) {
+        /* Until the other thread has let go of the connection. */
+        RG_MUST(pthread_mutex_lock(&connection->lock));
+        RG_MUST(pthread_mutex_unlock(&connection->lock));
+        return false;
+    }
+    connection->answer = &exchange->worker.answer;
+    return true;
 }
 
 /* Whether the client should know the answer before it sends its body. */
@@ -709,8 +775,7 @@ static bool pass(struct rg_connection *connection, const char *bytes, size_t len
     return awaited != RG_AWAIT_ABORTED;
 }
 
-static enum MHD_Result take_body(struct rg_connection *connection, struct MHD_Connection *wire,
-                                 const char *bytes, size_t len)
+static enum MHD_Result take_body(struct rg_connection *connection, const char *bytes, size_t len)
 {
     const struct rg_http_server *server = connection->server;
     connection->body_bytes += len;
@@ -722,8 +787,7 @@ static enum MHD_Result take_body(struct rg_connection *connection, struct MHD_Co
         return pass(connection, bytes, len) ? MHD_YES : MHD_NO;
     case RG_STEP_DISCARD:
         connection->discarded += len;
-        return connection->discarded > server->config.drain_max ? answer_raw(connection, wire)
-                                                                : MHD_YES;
+        return connection->discarded > server->config.drain_max ? answer_raw(connection) : MHD_YES;
     case RG_STEP_HEAD:
     case RG_STEP_ANSWERED:
         break;
@@ -735,9 +799,16 @@ static enum MHD_Result take_body(struct rg_connection *connection, struct MHD_Co
 static enum MHD_Result finish(struct rg_connection *connection, struct MHD_Connection *wire)
 {
     struct rg_exchange *exchange = connection->exchange;
+    const struct rg_http_server *server = connection->server;
     if (connection->step == RG_STEP_COLLECT) {
         rg_exchange_end_body(exchange);
-        dispatch(connection);
+        if (server->config.reads_here && is_read(connection)) {
+            if (!handle_here(connection)) {
+                return MHD_NO;
+            }
+        } else {
+            dispatch(connection);
+        }
     } else if (connection->step == RG_STEP_PASS) {
         rg_exchange_end_body(exchange);
     }
@@ -759,7 +830,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *wire, const 
     if (*body_len > 0) {
         size_t len = *body_len;
         *body_len = 0;
-        return take_body(connection, wire, body, len);
+        return take_body(connection, body, len);
     }
     return finish(connection, wire);
 }
@@ -845,11 +916,43 @@ static void leave_exchange(struct rg_connection *connection)
     }
 }
 
+static void end_request(struct rg_connection *connection)
+{
+    struct rg_http_server *server = connection->server;
+    connection->begun = false;
+    if (atomic_fetch_sub(&server->requests, 1) == 1 && atomic_load(&server->draining)) {
+        rg_event_raise(&server->quiet);
+    }
+}
+
+/* For a handler that hangs on its connection's thread: answers and reports in its stead. */
+static void rescue(struct rg_connection *connection)
+{
+    struct rg_http_server *server = connection->server;
+    struct rg_exchange *exchange = connection->exchange;
+    bool answered;
+    atomic_fetch_add(&server->stuck, 1);
+    if (!rg_exchange_give_up(exchange, &answered)) {
+        atomic_fetch_sub(&server->stuck, 1);
+        return;
+    }
+    atomic_fetch_add(&server->hung, 1);
+    if (answered) {
+        connection->answer = &exchange->worker.answer;
+    } else {
+        run_here(connection, server->config.hung);
+    }
+    send_raw(connection, 0);
+    shutdown(connection->fd, SHUT_RDWR);
+    report(connection, false);
+    end_request(connection);
+}
+
 static void complete(void *context, struct MHD_Connection *wire, void **request,
                      enum MHD_RequestTerminationCode code)
 {
+    (void)context;
     (void)wire;
-    struct rg_http_server *server = context;
     struct rg_connection *connection = *request;
     if (!connection || !connection->exchange) {
         return;
@@ -866,8 +969,8 @@ static void complete(void *context, struct MHD_Connection *wire, void **request,
     bool begun = connection->begun;
     leave_exchange(connection);
     atomic_store(&connection->waits, RG_CONNECTION_WAITS_HEAD);
-    if (begun && atomic_fetch_sub(&server->requests, 1) == 1 && atomic_load(&server->draining)) {
-        rg_event_raise(&server->quiet);
+    if (begun) {
+        end_request(connection);
     }
 }
 
@@ -912,15 +1015,20 @@ static void connect_or_disconnect(void *context, struct MHD_Connection *wire, vo
     *socket_context = connection;
 }
 
-static void *watch_idle(void *argument)
+static void *watch(void *argument)
 {
     struct rg_http_server *server = argument;
-    unsigned tick_ms = RG_MAX(server->config.idle_timeout_ms / 8, IDLE_TICK_MS_MIN);
-    uint64_t tick_ns = RG_MIN(tick_ms, IDLE_TICK_MS_MAX) * 1000000ull;
+    const struct rg_http_config *config = &server->config;
+    unsigned least_ms = RG_MIN(config->idle_timeout_ms, config->handler_timeout_ms);
+    unsigned tick_ms = RG_MAX(least_ms / 8, TICK_MS_MIN);
+    uint64_t tick_ns = RG_MIN(tick_ms, TICK_MS_MAX) * 1000000ull;
     while (!rg_event_wait(&server->watch_end, rg_clock_ns() + tick_ns)) {
         unsigned closed =
             rg_connections_close_idle(&server->connections, server->config.idle_timeout_ms);
         atomic_fetch_add(&server->idle_closed, closed);
+        if (config->reads_here) {
+            rg_connections_rescue(&server->connections, rescue);
+        }
     }
     return NULL;
 }
@@ -1023,7 +1131,7 @@ static int start_threads(struct rg_http_server *server, struct rg_error *err)
     RG_MUST(pthread_sigmask(SIG_SETMASK, &all, &before));
     int rc = start_daemon(server, err);
     if (rc == 0) {
-        int failed = pthread_create(&server->watch, NULL, watch_idle, server);
+        int failed = pthread_create(&server->watch_thread, NULL, watch, server);
         server->watch_runs = failed == 0;
         rc = failed ? rg_fail_errno(err, RG_INTERNAL_ERROR, failed, "cannot start a thread") : 0;
     }
@@ -1109,36 +1217,43 @@ void rg_http_drain(struct rg_http_server *server, unsigned timeout_ms)
     }
 }
 
+enum { STOP_UNDER_WAY, STOP_DONE, STOP_ABANDONED };
+
+/* Whoever comes second drops the owner's reference: this thread, or rg_http_stop. */
 static void *stop_daemon(void *argument)
 {
     struct rg_http_server *server = argument;
     MHD_stop_daemon(server->daemon);
+    bool abandoned = atomic_exchange(&server->stop_state, STOP_DONE) == STOP_ABANDONED;
     rg_event_raise(&server->stopped);
+    if (abandoned) {
+        unref_server(server);
+    }
     unref_server(server);
     return NULL;
 }
 
 /*
- * Joins the connections' threads, but not for ever: one may be reading a file from a mount that
- * hangs. False when some are left; then nothing of the server is freed.
+ * Joins the connections' threads, but not for ever: one may be inside a mount that hangs. False
+ * when some are left; then the server is freed when they have ended.
  */
 static bool join_connections(struct rg_http_server *server)
 {
-    pthread_t thread;
+    struct rg_error err = RG_ERROR_INIT;
     atomic_fetch_add(&server->references, 1);
-    if (pthread_create(&thread, NULL, stop_daemon, server) != 0) {
+    if (rg_thread_start("rg-http-stop", stop_daemon, server, &err) < 0) {
         stop_daemon(server);
         return true;
     }
-    RG_MUST(pthread_detach(thread));
-    return rg_event_wait(&server->stopped, rg_clock_ns() + (uint64_t)STOP_MS * 1000000u);
+    return rg_event_wait(&server->stopped, rg_clock_ns() + (uint64_t)STOP_MS * 1000000u) ||
+           atomic_exchange(&server->stop_state, STOP_ABANDONED) == STOP_DONE;
 }
 
 static void end_watch(struct rg_http_server *server)
 {
     if (server->watch_runs) {
         rg_event_raise(&server->watch_end);
-        RG_MUST(pthread_join(server->watch, NULL));
+        RG_MUST(pthread_join(server->watch_thread, NULL));
     }
 }
 
@@ -1151,10 +1266,9 @@ unsigned rg_http_stop(struct rg_http_server *server, unsigned timeout_ms)
         cut_off = atomic_load(&server->requests);
         atomic_store(&server->ending, true);
         rg_connections_abort(&server->connections);
+        end_watch(server);
         joined = join_connections(server);
     }
-    end_watch(server);
-    rg_cleanup_close(&server->listener);
     unsigned left = server->workers ? rg_workers_stop(server->workers, WORKER_END_MS) : 0;
     cut_off = RG_MAX(cut_off, left);
     if (joined) {

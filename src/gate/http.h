@@ -20,6 +20,11 @@
  * until it returns. A stream that is kept alive is not given up while its client stays. Workers are
  * bounded; when all are taken a request gets `busy` on the connection's thread.
  *
+ * Two changes of thread cost more than a small GET. With `reads_here`, GET and HEAD run on the
+ * connection's own thread, and a thread of the server watches them: when one hangs it sends what
+ * `hung` answers past the connection's thread and closes the connection. Such handlers cannot begin
+ * a stream. They count against `workers_max` like the others.
+ *
  * An answer that comes before the body was read is sent once the rest of the body has been thrown
  * away, up to `drain_max` bytes; beyond, it is sent at once and the connection closed.
  */
@@ -41,8 +46,9 @@ struct rg_http_request;
 typedef void rg_http_handler(struct rg_http_request *request, void *context);
 
 /*
- * Called on the connection's thread once a request is over, when its bytes have been sent or given
- * up: for log and metrics. The handler has returned, unless rg_http_given_up.
+ * Called (on the connection's thread, or on the one that watches) once a request is over, when its
+ * bytes have been sent or given up: for log and metrics. The handler has returned, unless
+ * rg_http_given_up.
  */
 struct rg_http_done {
     int status;              /* 0 when the connection broke before an answer */
@@ -69,7 +75,8 @@ struct rg_http_config {
                                  head may take to arrive */
     unsigned handler_timeout_ms; /* the worker neither read, nor wrote, nor answered */
     uint64_t drain_max;          /* unread request body that is thrown away before an answer */
-    rg_http_handler *handler;    /* on a worker */
+    bool reads_here;          /* GET and HEAD are handled on the connection's thread: see above */
+    rg_http_handler *handler; /* on a worker, or see reads_here */
     rg_http_handler *busy; /* on the connection's thread: no worker free; must answer, not read */
     rg_http_handler *hung; /* on the connection's thread: handler_timeout passed; likewise */
     rg_http_handler *refused; /* on the connection's thread: malformed at the HTTP level, the reason
@@ -82,7 +89,7 @@ struct rg_http_counters {
     unsigned connections; /* open now */
     unsigned requests;    /* in progress now, those given up not among them */
     unsigned workers;     /* threads now */
-    unsigned stuck;       /* workers whose request was given up and that have not returned */
+    unsigned stuck;       /* handlers whose request was given up and that have not returned */
     uint64_t accepted;
     uint64_t refused_connections; /* over connections_max */
     uint64_t idle_closed;         /* closed by idle_timeout_ms */

@@ -33,6 +33,7 @@ static struct {
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct rg_http_server *server;
+static bool reads_here;
 
 /* ---- Handlers ---- */
 
@@ -117,7 +118,10 @@ static void handle_stream(struct rg_http_request *request, unsigned keepalive_ms
                           bool end)
 {
     struct rg_error err = RG_ERROR_INIT;
-    assert_int_equal(rg_http_stream_begin(request, 200, keepalive_ms, &err), 0);
+    if (rg_http_stream_begin(request, 200, keepalive_ms, &err) < 0) {
+        answer_text(request, 500, "no stream");
+        return;
+    }
     assert_int_equal(rg_http_stream_write(request, "<?xml?>", 7, &err), 0);
     usleep(pause_ms * 1000);
     if (rg_http_stream_write(request, "<a/>", 4, &err) == 0 && end) {
@@ -263,6 +267,7 @@ static struct rg_http_config config_for_tests(void)
         .idle_timeout_ms = 10000,
         .handler_timeout_ms = 10000,
         .drain_max = 4 * MIB,
+        .reads_here = reads_here,
         .handler = handle,
         .busy = handle_busy,
         .hung = handle_hung,
@@ -398,7 +403,7 @@ static void test_old_version(void **state)
     wire_send(fd, "GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     wire_read(fd, &answer, false);
     assert_string_equal(wire_field(&answer, "Connection"), "Keep-Alive");
-    wire_send(fd, "GET /stream HTTP/1.0\r\n\r\n");
+    wire_send(fd, "POST /stream HTTP/1.0\r\n\r\n");
     wire_read(fd, &answer, false);
     assert_false(answer.chunked);
     assert_string_equal(wire_field(&answer, "Connection"), "close");
@@ -997,6 +1002,89 @@ static void test_hung_after_answer(void **state)
     stop();
 }
 
+/* Reads on their connection's own thread: what another thread does when one hangs. */
+static void test_hung_read(void **state)
+{
+    (void)state;
+    struct rg_http_config config = config_for_tests();
+    config.handler_timeout_ms = 200;
+    config.workers_max = 3;
+    start_with(&config);
+    int fd = dial();
+    wire_send(fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET /hang HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_answer(fd, 200, "hello");
+    assert_exchange("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", 200, "hello");
+    WIRE_ANSWER(answer);
+    wire_read(fd, &answer, false);
+    assert_int_equal(answer.status, 503);
+    assert_string_equal(rg_buf_text(&answer.body), "hung");
+    assert_string_equal(wire_field(&answer, "Connection"), "close");
+    assert_string_equal(wire_field(&answer, "Content-Type"), "text/plain");
+    assert_true(wire_is_closed(fd));
+    close(fd);
+    struct rg_http_done done = wait_done(3);
+    assert_int_equal(done.status, 503);
+    assert_true(done.sent_whole);
+    assert_int_equal(done.bytes_sent, 4);
+    assert_true(seen.done_given_up);
+    assert_int_equal(counters().stuck, 1);
+    assert_int_equal(counters().hung, 1);
+    assert_int_equal(counters().requests, 0);
+    assert_int_equal(atomic_load(&seen.released), 2);
+
+    int head = dial();
+    wire_send(head, "HEAD /hang HTTP/1.1\r\nHost: a\r\n\r\n");
+    wire_read(head, &answer, true);
+    assert_int_equal(answer.status, 503);
+    assert_string_equal(wire_field(&answer, "Content-Length"), "4");
+    assert_true(wire_is_closed(head));
+    close(head);
+    /* The places of all three kinds are the same ones. */
+    assert_exchange("PUT /sum HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", 200, "3 96354");
+    int put = dial();
+    wire_send(put, "PUT /hang HTTP/1.1\r\nHost: a\r\n\r\n");
+    WAIT_FOR(atomic_load(&seen.handled) == 6);
+    assert_exchange("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", 503, "busy");
+    assert_answer(put, 503, "hung");
+    close(put);
+    assert_int_equal(counters().stuck, 3);
+    assert_int_equal(write(seen.gate[1], "xxx", 3), 3);
+    WAIT_FOR(counters().stuck == 0);
+    WAIT_FOR(counters().connections == 0);
+    assert_exchange("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", 200, "hello");
+    WAIT_FOR(atomic_load(&seen.released) == 7);
+    /* It had answered, and hangs afterwards. */
+    assert_exchange("GET /answered-hang HTTP/1.1\r\nHost: a\r\n\r\n", 200, "already");
+    assert_int_equal(counters().stuck, 1);
+    assert_int_equal(write(seen.gate[1], "x", 1), 1);
+    WAIT_FOR(counters().stuck == 0);
+    /* Streams need a worker. */
+    assert_exchange("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n", 500, "no stream");
+    stop();
+}
+
+/* A read that hangs on its connection's thread does not keep the server from stopping. */
+static void test_stop_with_hung_read(void **state)
+{
+    (void)state;
+    struct rg_http_config config = config_for_tests();
+    config.handler_timeout_ms = 100;
+    start_with(&config);
+    int fd = dial();
+    wire_send(fd, "GET /hang HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_answer(fd, 503, "hung");
+    uint64_t begun_ms = rg_clock_ms();
+    assert_int_equal(rg_http_stop(server, 100), 1);
+    assert_true(rg_clock_ms() - begun_ms < 9000);
+    close(fd);
+    /* The end of the process would come now; here the thread goes on and frees all. */
+    assert_int_equal(write(seen.gate[1], "x", 1), 1);
+    WAIT_FOR(atomic_load(&seen.released) == 1);
+    usleep(100000);
+    close(seen.gate[0]);
+    close(seen.gate[1]);
+}
+
 static void test_too_many_connections(void **state)
 {
     (void)state;
@@ -1226,6 +1314,8 @@ static void test_tls(void **state)
     config.tls_cert = cert;
     config.tls_key = key;
     config.drain_max = MIB;
+    config.reads_here = true;
+    config.handler_timeout_ms = 500;
     start_with(&config);
 
     struct tls_client first;
@@ -1276,7 +1366,11 @@ static void test_tls(void **state)
     assert_true(got > 0);
     assert_memory_equal(text, "HTTP/1.1 403", 12);
     tls_close(&second);
+    /* And one past a thread that hangs. */
+    tls_exchange(&first, "GET /hang HTTP/1.1\r\nHost: a\r\n\r\n", 503, 4);
+    assert_int_equal(write(seen.gate[1], "x", 1), 1);
     tls_close(&first);
+    WAIT_FOR(counters().stuck == 0);
     stop();
 
     copy_file("one.key", "use.crt");
@@ -1342,6 +1436,25 @@ static void test_many_clients(void **state)
     stop();
 }
 
+static int read_here(void **state)
+{
+    (void)state;
+    reads_here = true;
+    return 0;
+}
+
+static int read_on_workers(void **state)
+{
+    (void)state;
+    reads_here = false;
+    return 0;
+}
+
+#define HERE(test)                                                                                 \
+    {                                                                                              \
+#test "_here", test, read_here, read_on_workers, NULL                                      \
+    }
+
 int main(void)
 {
     /* Handlers without an answer and refused threads are logged: not here. */
@@ -1373,6 +1486,14 @@ int main(void)
         cmocka_unit_test(test_all_addresses),
         cmocka_unit_test(test_tls),
         cmocka_unit_test(test_many_clients),
+        HERE(test_keep_alive_and_pipelining),
+        HERE(test_old_version),
+        HERE(test_mirror),
+        HERE(test_kinds_of_answer),
+        HERE(test_refusals),
+        HERE(test_hung_read),
+        HERE(test_stop_with_hung_read),
+        HERE(test_many_clients),
     };
     cmocka_set_test_filter(getenv("TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
