@@ -81,6 +81,8 @@ enum rg_path_choice {
  * AWS_ENDPOINT_URL, AWS_CA_BUNDLE, ~/.aws/credentials and ~/.aws/config
  * (AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name others).
  */
+#define RG_NO_RETRIES 0xffffffffu
+
 struct rg_client_options {
     const char *endpoint; /* "http://host:port"; default http://127.0.0.1:9000 */
     const char *region;   /* default us-east-1 */
@@ -92,12 +94,12 @@ struct rg_client_options {
     enum rg_path_choice path;
     const char
         *transports;    /* those that may be used, in order of preference; default "dc,rc,ofi" */
-    const char *device; /* RDMA device, libfabric provider; default: every one that fits */
+    const char *device; /* RDMA device or libfabric provider; default: those that fit */
     unsigned connect_timeout_ms; /* default 5000 */
     unsigned request_timeout_ms; /* of one request without a byte moving; default 30000 */
-    unsigned retries;            /* of a request that may be repeated safely; default 3 */
-    uint64_t part_size;          /* of multipart transfers; default 64 MiB, at least 5 MiB */
-    unsigned parallel;           /* parts or ranges in flight of one call; default 8 */
+    unsigned retries;   /* of a request that may be repeated safely; default 3, or RG_NO_RETRIES */
+    uint64_t part_size; /* of multipart transfers; default 64 MiB, 5 MiB to 4 GiB - 64 KiB */
+    unsigned parallel;  /* parts or ranges in flight of one call; default 8, at most 256 */
 };
 
 RG_CLIENT_API int rg_client_open(const struct rg_client_options *options,
@@ -106,8 +108,9 @@ RG_CLIENT_API int rg_client_open(const struct rg_client_options *options,
 /* No call may be under way and no memory registered. NULL is allowed. */
 RG_CLIENT_API void rg_client_close(struct rg_client *client);
 
-/* What the client found: appends lines of text such as "ofi:tcp 127.0.0.1" to a malloc'ed string
- * that the caller frees; for people. */
+/* What the client found, for people: the endpoint, a line for each rail ("ofi:tcp tcp;ofi_rxm
+ * 127.0.0.1"), a line for each that could not be opened. The caller frees the text; NULL when out
+ * of memory. */
 RG_CLIENT_API char *rg_client_describe(struct rg_client *client);
 
 /* ---- Memory ---- */
@@ -145,7 +148,8 @@ struct rg_result {
                     */
     char reason[128];  /* why not RDMA; "" when it was */
     char checksum[32]; /* CRC64NVME of the object in base64; "" when the server gave none */
-    time_t modified;
+    bool verified;     /* the client computed it too, over the bytes in memory, and it agrees */
+    time_t modified;   /* of GET */
 };
 
 struct rg_put_options {
@@ -225,6 +229,14 @@ RG_CLIENT_API int rg_stat_object(struct rg_client *client, const char *bucket, c
                                  struct rg_stat *ret_stat, struct rg_failure *ret_failure);
 RG_CLIENT_API int rg_delete_object(struct rg_client *client, const char *bucket, const char *key,
                                    struct rg_failure *ret_failure);
+
+/*
+ * Copies an object within the server; no bytes come here. The path is "server". The copy is of the
+ * version that was there when the call began.
+ */
+RG_CLIENT_API int rg_copy_object(struct rg_client *client, const char *from_bucket,
+                                 const char *from_key, const char *bucket, const char *key,
+                                 struct rg_result *ret_result, struct rg_failure *ret_failure);
 
 RG_CLIENT_API int rg_make_bucket(struct rg_client *client, const char *bucket,
                                  struct rg_failure *ret_failure);

@@ -1,0 +1,264 @@
+/*
+ * Common ground of the client commands. See remote.h.
+ */
+#include "cli/remote.h"
+
+#include "cli/cli.h"
+
+#include "base/checked.h"
+#include "base/span.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LINE_BYTES_MAX 8192
+
+/* ---- Options ---- */
+
+bool rg_cli_read_size(const char *text, uint64_t *ret_bytes)
+{
+    static const char suffixes[] = "KMGT";
+    struct span span = rg_span_text(text);
+    uint64_t factor = 1;
+    uint64_t number;
+    if (span.len && !(span.ptr[span.len - 1] >= '0' && span.ptr[span.len - 1] <= '9')) {
+        const char *at = strchr(suffixes, span.ptr[span.len - 1]);
+        if (!at) {
+            return false;
+        }
+        factor = (uint64_t)1 << (10 * (at - suffixes + 1));
+        span.len--;
+    }
+    return rg_span_to_u64(span, &number) && rg_mul_checked(number, factor, ret_bytes);
+}
+
+static const struct rg_cli_option *find_long(const struct rg_cli_option *options, struct span name)
+{
+    for (; options->name; options++) {
+        if (rg_span_is(name, options->name)) {
+            return options;
+        }
+    }
+    return NULL;
+}
+
+static const struct rg_cli_option *find_letter(const struct rg_cli_option *options, char letter)
+{
+    for (; options->name; options++) {
+        if (options->letter == letter) {
+            return options;
+        }
+    }
+    return NULL;
+}
+
+static bool read_path(const char *text, enum rg_path_choice *ret_path)
+{
+    static const char *const words[] = {
+        [RG_PATH_AUTO] = "auto", [RG_PATH_RDMA_ONLY] = "rdma", [RG_PATH_HTTP_ONLY] = "http"};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(words); i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *ret_path = (enum rg_path_choice)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool set_option(const struct rg_cli_option *option, const char *value)
+{
+    switch (option->kind) {
+    case RG_CLI_FLAG:
+        *(bool *)option->target = true;
+        return true;
+    case RG_CLI_TEXT:
+        *(const char **)option->target = value;
+        return value[0] != '\0';
+    case RG_CLI_NUMBER:
+        return rg_span_to_u64(rg_span_text(value), option->target);
+    case RG_CLI_SIZE:
+        return rg_cli_read_size(value, option->target);
+    case RG_CLI_PATH:
+        return read_path(value, option->target);
+    }
+    return false;
+}
+
+/* Reads argv[*at], which begins with '-', and its value; moves *at to the last word used. */
+static int read_option(const char *command, const struct rg_cli_option *options, int argc,
+                       const char **argv, int *at)
+{
+    const char *word = argv[*at];
+    struct span rest = rg_span_text(word + 2);
+    bool is_long = word[1] == '-';
+    struct span name = is_long ? rg_span_cut(&rest, '=') : rg_span(word + 1, 1);
+    const struct rg_cli_option *option =
+        is_long ? find_long(options, name) : find_letter(options, word[1]);
+    if (!option || (!is_long && word[2])) {
+        return rg_cli_fail_usage(command, "no option is called \"%.60s\"", word);
+    }
+    const char *value = is_long && rest.ptr ? rest.ptr : NULL;
+    if (option->kind == RG_CLI_FLAG) {
+        if (value) {
+            return rg_cli_fail_usage(command, "--%s takes no value", option->name);
+        }
+    } else if (!value) {
+        if (*at + 1 >= argc) {
+            return rg_cli_fail_usage(command, "--%s lacks its value", option->name);
+        }
+        value = argv[++*at];
+    }
+    if (!set_option(option, value)) {
+        return rg_cli_fail_usage(command, "--%s cannot be \"%.60s\"", option->name, value);
+    }
+    return RG_EXIT_OK;
+}
+
+int rg_cli_read_options(const char *command, const struct rg_cli_option *options, int argc,
+                        const char **argv, int *ret_count)
+{
+    int count = 0;
+    bool only_words = false;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (!only_words && strcmp(word, "--") == 0) {
+            only_words = true;
+        } else if (only_words || word[0] != '-' || !word[1]) {
+            argv[count++] = word;
+        } else {
+            int status = read_option(command, options, argc, argv, &i);
+            if (status != RG_EXIT_OK) {
+                return status;
+            }
+        }
+    }
+    *ret_count = count;
+    return RG_EXIT_OK;
+}
+
+void rg_cli_help_options(const struct rg_cli_option *options, struct rg_buf *out)
+{
+    for (; options->name; options++) {
+        char left[64];
+        char letter[8] = "";
+        if (options->letter) {
+            snprintf(letter, sizeof letter, "-%c, ", options->letter);
+        }
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, options->name, options->word ? " " : "",
+                 options->word ? options->word : "");
+        rg_buf_addf(out, "  %-26s %s\n", left, options->sentence);
+    }
+}
+
+/* ---- Clients ---- */
+
+int rg_cli_open(const struct rg_cli_remote *remote, struct rg_client **ret_client)
+{
+    struct rg_client_options options = {
+        .endpoint = remote->endpoint,
+        .region = remote->region,
+        .profile = remote->profile,
+        .ca_file = remote->ca_file,
+        .virtual_host = remote->virtual_host,
+        .path = remote->path,
+        .transports = remote->transports,
+        .device = remote->device,
+        .part_size = remote->part_size,
+        .parallel = (unsigned)RG_MIN(remote->parallel, (uint64_t)UINT32_MAX),
+        .retries = remote->no_retries ? RG_NO_RETRIES
+                                      : (unsigned)RG_MIN(remote->retries, (uint64_t)1000000),
+        .request_timeout_ms = (unsigned)RG_MIN(remote->timeout_s, (uint64_t)1000000) * 1000,
+    };
+    struct rg_failure failure;
+    if (rg_client_open(&options, ret_client, &failure) < 0) {
+        return rg_cli_fail_remote(&failure);
+    }
+    return RG_EXIT_OK;
+}
+
+void rg_cli_close(struct rg_client **client)
+{
+    rg_client_close(*client);
+    *client = NULL;
+}
+
+/* ---- URLs ---- */
+
+bool rg_cli_is_url(const char *text)
+{
+    return strncmp(text, "s3://", 5) == 0;
+}
+
+bool rg_cli_read_url(const char *text, struct rg_cli_url *ret_url)
+{
+    if (!rg_cli_is_url(text)) {
+        return false;
+    }
+    struct span key = rg_span_text(text + 5);
+    struct span bucket = rg_span_cut(&key, '/');
+    if (bucket.len > RG_CLI_BUCKET_MAX || key.len > RG_CLI_KEY_MAX || (!bucket.len && key.len)) {
+        return false;
+    }
+    snprintf(ret_url->bucket, sizeof ret_url->bucket, "%.*s", RG_SPAN_ARG(bucket));
+    snprintf(ret_url->key, sizeof ret_url->key, "%.*s", (int)key.len, key.ptr ? key.ptr : "");
+    return true;
+}
+
+/* ---- Printing ---- */
+
+static size_t character_length(const char *at)
+{
+    for (size_t len = 1; len <= 4 && at[len - 1]; len++) {
+        if (rg_span_is_utf8(rg_span(at, len))) {
+            return len;
+        }
+    }
+    return 0;
+}
+
+static bool is_shown(const char *at, size_t len)
+{
+    unsigned char first = (unsigned char)at[0];
+    if (len == 1) {
+        return first >= 0x20 && first != 0x7f;
+    }
+    /* U+0080 to U+009F are control characters too. */
+    return len > 1 && !(first == 0xc2 && (unsigned char)at[1] < 0xa0);
+}
+
+void rg_cli_add_name(struct rg_buf *out, const char *name)
+{
+    while (*name) {
+        size_t len = character_length(name);
+        if (is_shown(name, len)) {
+            rg_buf_add(out, name, len);
+        } else {
+            len = len ? len : 1;
+            for (size_t i = 0; i < len; i++) {
+                rg_buf_addf(out, "\\x%02x", (unsigned)(unsigned char)name[i]);
+            }
+        }
+        name += len;
+    }
+}
+
+void rg_cli_add_bytes(struct rg_buf *out, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < RG_ARRAY_LENGTH(units)) {
+        value /= 1024;
+        unit++;
+    }
+    rg_buf_addf(out, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+int rg_cli_fail_remote(const struct rg_failure *failure)
+{
+    fprintf(stderr, "railgate: %s%s\n", failure->message,
+            failure->uncertain ? " (It may have taken effect all the same.)" : "");
+    bool is_usage = failure->status == RG_STATUS_USAGE ||
+                    (failure->status == RG_STATUS_CREDENTIALS && failure->http_status == 0);
+    return is_usage ? RG_EXIT_USAGE : RG_EXIT_FAILED;
+}

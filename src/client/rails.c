@@ -1,0 +1,330 @@
+/*
+ * Rails and lanes of a client. See rails.h.
+ */
+#include "client/rails.h"
+
+#include "client/failure.h"
+
+#include "base/assert.h"
+#include "base/attr.h"
+#include "base/clock.h"
+
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define NOTES_BYTES_MAX 8192u
+
+/* Providers that drive NICs of their own, tried before the one that works everywhere. */
+static const char *const ofi_providers[] = {"efa", "cxi", "psm2", "tcp"};
+
+/* ---- Opening ---- */
+
+/* The local address from which the endpoint is reached: where a provider over IP must listen. */
+static bool find_local_address(const struct rg_config *config, char *text, size_t room)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM};
+    struct addrinfo *found = NULL;
+    if (getaddrinfo(config->name, config->port, &hints, &found) != 0) {
+        return false;
+    }
+    bool is_found = false;
+    for (struct addrinfo *at = found; at && !is_found; at = at->ai_next) {
+        struct sockaddr_storage local;
+        socklen_t len = sizeof local;
+        rg_autoclose int fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        /* Sends nothing: a datagram socket only looks up the route. */
+        is_found = fd >= 0 && connect(fd, at->ai_addr, at->ai_addrlen) == 0 &&
+                   getsockname(fd, (struct sockaddr *)&local, &len) == 0 &&
+                   getnameinfo((struct sockaddr *)&local, len, text, (socklen_t)room, NULL, 0,
+                               NI_NUMERICHOST) == 0;
+    }
+    freeaddrinfo(found);
+    return is_found;
+}
+
+static bool is_over_ip(const char *provider)
+{
+    return strcmp(provider, "tcp") == 0 || strcmp(provider, "tcp;ofi_rxm") == 0;
+}
+
+static void open_rail(struct rg_rails *rails, const struct rg_transport *transport,
+                      const char *device, const char *address, struct rg_buf *notes)
+{
+    struct rg_rail_config config = RG_RAIL_CONFIG_INIT;
+    struct rg_error err = RG_ERROR_INIT;
+    snprintf(config.device, sizeof config.device, "%s", device);
+    snprintf(config.address, sizeof config.address, "%s", address);
+    struct rg_client_rail *rail = &rails->rails[rails->count];
+    if (rg_rail_open(transport, &config, &rail->rail, &err) < 0) {
+        rg_buf_addf(notes, "no %s%s%s: %s\n", transport->name, device[0] ? " " : "", device,
+                    err.message);
+        return;
+    }
+    rail->index = rails->count++;
+    RG_MUST(pthread_mutex_init(&rail->mutex, NULL));
+}
+
+static void open_ofi(struct rg_rails *rails, const struct rg_config *config,
+                     const struct rg_transport *transport, struct rg_buf *notes)
+{
+    char local[RG_RAIL_ADDRESS_MAX + 1] = "";
+    bool has_local = find_local_address(config, local, sizeof local);
+    struct rg_error err = RG_ERROR_INIT;
+    if (rg_transport_load(transport, &err) < 0) {
+        rg_buf_addf(notes, "no %s: %s\n", transport->name, err.message);
+        return;
+    }
+    if (config->device) {
+        open_rail(rails, transport, config->device,
+                  is_over_ip(config->device) && has_local ? local : "", notes);
+        return;
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(ofi_providers) && rails->count < RG_RAILS_MAX; i++) {
+        const char *provider = ofi_providers[i];
+        if (is_over_ip(provider) && !has_local) {
+            rg_buf_addf(notes, "no ofi tcp: \"%s\" cannot be resolved\n", config->name);
+            continue;
+        }
+        open_rail(rails, transport, provider, is_over_ip(provider) ? local : "", notes);
+    }
+}
+
+static void open_kind(struct rg_rails *rails, const struct rg_config *config,
+                      const struct rg_transport *transport, struct rg_buf *notes)
+{
+    if (transport->kind == RG_TRANSPORT_OFI) {
+        open_ofi(rails, config, transport, notes);
+    } else if (rails->count < RG_RAILS_MAX) {
+        open_rail(rails, transport, config->device ? config->device : "", "", notes);
+    }
+}
+
+int rg_rails_open(const struct rg_config *config,
+                  const struct rg_transport *(*find)(enum rg_transport_kind kind),
+                  struct rg_rails **ret_rails, struct rg_failure *failure)
+{
+    struct rg_rails *rails = calloc(1, sizeof *rails);
+    if (!rails) {
+        return rg_failure_memory(failure);
+    }
+    RG_BUF(notes, NOTES_BYTES_MAX);
+    for (size_t i = 0; i < config->kind_count && config->path != RG_PATH_HTTP_ONLY; i++) {
+        const struct rg_transport *transport = find(config->kinds[i]);
+        if (transport) {
+            open_kind(rails, config, transport, &notes);
+        } else {
+            rg_buf_addf(&notes, "no %s: this build has no such transport\n",
+                        rg_transport_kind_name(config->kinds[i]));
+        }
+    }
+    rails->notes = strdup(rg_buf_text(&notes));
+    if (!rails->notes) {
+        rg_rails_close(rails);
+        return rg_failure_memory(failure);
+    }
+    *ret_rails = rails;
+    return 0;
+}
+
+void rg_rails_close(struct rg_rails *rails)
+{
+    if (!rails) {
+        return;
+    }
+    for (size_t i = 0; i < rails->count; i++) {
+        struct rg_client_rail *rail = &rails->rails[i];
+        while (rail->idle) {
+            struct rg_client_lane *lane = rail->idle;
+            rail->idle = lane->next;
+            rg_rail_drop_lane(lane);
+        }
+        RG_ASSERT(rail->lane_count == 0);
+        rg_rail_close(rail->rail);
+        RG_MUST(pthread_mutex_destroy(&rail->mutex));
+    }
+    free(rails->notes);
+    free(rails);
+}
+
+/* ---- Declines ---- */
+
+enum { REQUEST_MS = 0, BUSY_MS = 1000, UNKNOWN_MS = 10000, LASTING_MS = 60000 };
+
+static const struct {
+    const char *reason;
+    uint64_t ms;
+} lasting[] = {
+    /* About the server or this rail. */
+    {"rdma-off", LASTING_MS},
+    {"no-transport", LASTING_MS},
+    {"no-rail", LASTING_MS},
+    {"dialect-not-served", LASTING_MS},
+    {"invalid-token", LASTING_MS},
+    {"server-unaware", LASTING_MS},
+    /* What passes by itself. */
+    {"rail-down", BUSY_MS},
+    {"no-lane", BUSY_MS},
+    {"no-slot", BUSY_MS},
+    {"busy", BUSY_MS},
+    {"limit", BUSY_MS},
+    /* About the one request: its size, its window, its checksum. */
+    {"too-small", REQUEST_MS},
+    {"too-large", REQUEST_MS},
+    {"window-too-small", REQUEST_MS},
+    {"empty", REQUEST_MS},
+    {"not-a-file", REQUEST_MS},
+};
+
+static uint64_t lasts_ms(const char *reason)
+{
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(lasting); i++) {
+        if (strcmp(reason, lasting[i].reason) == 0) {
+            return lasting[i].ms;
+        }
+    }
+    return UNKNOWN_MS;
+}
+
+void rg_rail_decline(struct rg_client_rail *rail, const char *reason)
+{
+    uint64_t ms = lasts_ms(reason);
+    if (ms == 0) {
+        return;
+    }
+    RG_MUST(pthread_mutex_lock(&rail->mutex));
+    rail->declined_until_ms = rg_clock_ms() + ms;
+    snprintf(rail->reason, sizeof rail->reason, "%s", reason);
+    RG_MUST(pthread_mutex_unlock(&rail->mutex));
+}
+
+static bool is_declined(struct rg_client_rail *rail, char reason[RG_REASON_MAX + 1])
+{
+    RG_MUST(pthread_mutex_lock(&rail->mutex));
+    bool is_now = rg_clock_ms() < rail->declined_until_ms;
+    if (is_now && !reason[0]) {
+        snprintf(reason, RG_REASON_MAX + 1, "%s", rail->reason);
+    }
+    RG_MUST(pthread_mutex_unlock(&rail->mutex));
+    return is_now;
+}
+
+struct rg_client_rail *rg_rails_choose(struct rg_rails *rails, unsigned usable, bool heed_declines,
+                                       char reason[RG_REASON_MAX + 1])
+{
+    reason[0] = '\0';
+    for (size_t i = 0; i < rails->count; i++) {
+        struct rg_client_rail *rail = &rails->rails[i];
+        if ((usable & (1u << i)) && !(heed_declines && is_declined(rail, reason))) {
+            return rail;
+        }
+    }
+    if (!reason[0]) {
+        snprintf(reason, RG_REASON_MAX + 1, "%s",
+                 rails->count ? "memory-not-registered" : "no-transport");
+    }
+    return NULL;
+}
+
+/* ---- Lanes ---- */
+
+static struct rg_client_lane *open_lane(struct rg_client_rail *rail, struct rg_error *err)
+{
+    struct rg_client_lane *lane = calloc(1, sizeof *lane);
+    if (!lane) {
+        (void)rg_fail(err, RG_OUT_OF_MEMORY);
+        return NULL;
+    }
+    lane->rail = rail;
+    if (rg_lane_open(rail->rail, &lane->lane, err) < 0) {
+        free(lane);
+        return NULL;
+    }
+    return lane;
+}
+
+static void count_lane(struct rg_client_rail *rail, int change)
+{
+    RG_MUST(pthread_mutex_lock(&rail->mutex));
+    rail->lane_count = (size_t)((ptrdiff_t)rail->lane_count + change);
+    RG_MUST(pthread_mutex_unlock(&rail->mutex));
+}
+
+struct rg_client_lane *rg_rail_take_lane(struct rg_client_rail *rail, struct rg_error *err)
+{
+    RG_MUST(pthread_mutex_lock(&rail->mutex));
+    struct rg_client_lane *lane = rail->idle;
+    bool may_open = !lane && rail->lane_count < RG_RAIL_LANES_MAX;
+    if (lane) {
+        rail->idle = lane->next;
+        rail->idle_count--;
+    } else if (may_open) {
+        rail->lane_count++;
+    }
+    RG_MUST(pthread_mutex_unlock(&rail->mutex));
+    if (lane) {
+        return lane;
+    }
+    if (!may_open) {
+        (void)rg_failf(err, RG_LIMIT, "All %u lanes of the rail are in use.", RG_RAIL_LANES_MAX);
+        return NULL;
+    }
+    lane = open_lane(rail, err);
+    if (!lane) {
+        count_lane(rail, -1);
+    }
+    return lane;
+}
+
+void rg_rail_drop_lane(struct rg_client_lane *lane)
+{
+    rg_lane_close(lane->lane);
+    count_lane(lane->rail, -1);
+    free(lane);
+}
+
+static bool make_whole(struct rg_client_lane *lane)
+{
+    if (lane->lane->broke < RG_BROKE_CONNECTION) {
+        return true;
+    }
+    lane->has_session = false;
+    return rg_lane_reset(lane->lane, NULL) == 0;
+}
+
+void rg_rail_give_lane(struct rg_client_lane *lane)
+{
+    if (!lane) {
+        return;
+    }
+    struct rg_client_rail *rail = lane->rail;
+    bool is_kept = make_whole(lane);
+    if (is_kept) {
+        RG_MUST(pthread_mutex_lock(&rail->mutex));
+        is_kept = rail->idle_count < RG_RAIL_LANES_IDLE_MAX;
+        if (is_kept) {
+            lane->next = rail->idle;
+            rail->idle = lane;
+            rail->idle_count++;
+        }
+        RG_MUST(pthread_mutex_unlock(&rail->mutex));
+    }
+    if (!is_kept) {
+        rg_rail_drop_lane(lane);
+    }
+}
+
+void rg_rails_describe(struct rg_rails *rails, struct rg_buf *out)
+{
+    for (size_t i = 0; i < rails->count; i++) {
+        struct rg_client_rail *rail = &rails->rails[i];
+        char reason[RG_REASON_MAX + 1] = "";
+        bool is_out = is_declined(rail, reason);
+        rg_buf_addf(out, "%s %s %s%s%s%s\n", rail->rail->path, rail->rail->device,
+                    rail->rail->address, rail->rail->is_hardware ? "" : " (not RDMA hardware)",
+                    is_out ? "; declined by the gateway: " : "", reason);
+    }
+    rg_buf_add_text(out, rails->notes);
+}

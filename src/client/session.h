@@ -1,0 +1,18 @@
+/*
+ * Sessions of reliable connections (dialect D2): before a lane of the rc transport can be named in
+ * a token, both ends' queue pairs are paired by one signed request.
+ */
+#ifndef RG_CLIENT_SESSION_H
+#define RG_CLIENT_SESSION_H
+
+#include "client/client.h"
+#include "client/rails.h"
+
+/*
+ * Pairs the lane unless it is paired already. Failures as those of any request; a server that has
+ * no such route, or declines, is RG_STATUS_RDMA_DECLINED with its reason in `reason`.
+ */
+int rg_session_connect(struct rg_client *client, struct rg_client_lane *lane,
+                       char reason[RG_REASON_MAX + 1], struct rg_failure *failure);
+
+#endif
