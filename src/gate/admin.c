@@ -95,13 +95,48 @@ static json_t *describe_mount(const struct rg_admin *admin, const struct rg_heal
     return mount;
 }
 
+static json_t *describe_rail(const struct rg_plane_state *state)
+{
+    json_t *rail = json_pack(
+        "{s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:I}", "path", state->pool.path, "device",
+        state->pool.device, "address", state->pool.address, "up", state->pool.up, "hardware",
+        state->pool.is_hardware, "lanes_leased", (json_int_t)state->pool.lanes_leased,
+        "slots_in_use", (json_int_t)state->slab.slots_in_use, "slots",
+        (json_int_t)state->slab.slots_total, "pinned_bytes", (json_int_t)state->slab.locked_bytes);
+    if (rail && !state->pool.up) {
+        json_t *reason = json_string(state->pool.reason);
+        json_object_set_new(rail, "reason", reason ? reason : json_string("(not UTF-8)"));
+    }
+    return rail;
+}
+
+/* RDMA is a part of its own: without it the gateway is ready all the same, and says so here. */
+static json_t *describe_rdma(const struct rg_admin *admin)
+{
+    struct rg_metrics_sample sample = {0};
+    admin->config.sample(admin->config.context, &sample);
+    if (!sample.planes || !rg_planes_enabled(sample.planes)) {
+        return json_pack("{s:s, s:[]}", "state", "off", "rails");
+    }
+    json_t *rails = json_array();
+    size_t up = 0;
+    for (size_t i = 0; i < rg_planes_count(sample.planes); i++) {
+        struct rg_plane_state state;
+        rg_planes_state(sample.planes, i, &state);
+        up += state.pool.up;
+        json_array_append_new(rails, describe_rail(&state));
+    }
+    return json_pack("{s:s, s:o}", "state", up ? "up" : "down", "rails", rails);
+}
+
 static void answer_ready(struct rg_http_request *request, const struct rg_admin *admin)
 {
     struct rg_health_view view;
     rg_health_look(admin->config.health, &view);
     json_t *mount = describe_mount(admin, &view);
-    json_t *document = json_pack("{s:s, s:s, s:[o?]}", "status", view.ready ? "ready" : "not ready",
-                                 "gateway", gateway_words[view.gateway], "mounts", mount);
+    json_t *document = json_pack(
+        "{s:s, s:s, s:[o?], s:o?}", "status", view.ready ? "ready" : "not ready", "gateway",
+        gateway_words[view.gateway], "mounts", mount, "rdma", describe_rdma(admin));
     answer_json(request, view.ready ? 200 : 503, document);
 }
 

@@ -302,6 +302,18 @@ static int begin_plain(struct rg_body *body, struct rg_error *err)
     return 0;
 }
 
+/* The request itself is empty; that it is, the caller has checked. */
+static int begin_staged(struct rg_body *body, struct rg_error *err)
+{
+    if (body->in_trailer) {
+        return rg_failf(err, RG_INVALID_REQUEST,
+                        "A request whose body moves by RDMA cannot have trailers.");
+    }
+    body->length = (int64_t)body->plan.staged_length;
+    return body->plan.staged_length > body->plan.max ? too_big(body, body->plan.staged_length, err)
+                                                     : 0;
+}
+
 int rg_body_begin(struct rg_call *call, const struct rg_body_plan *plan, struct rg_body *ret_body,
                   struct rg_error *err)
 {
@@ -311,7 +323,7 @@ int rg_body_begin(struct rg_call *call, const struct rg_body_plan *plan, struct 
     body->length = -1;
     body->stated.algorithm = RG_CHECKSUM_NONE;
 
-    if (plan->length_required && !rg_http_has_body(call->http) &&
+    if (plan->length_required && !plan->staged && !rg_http_has_body(call->http) &&
         rg_http_content_length(call->http) < 0) {
         return rg_fail(err, RG_MISSING_CONTENT_LENGTH);
     }
@@ -325,8 +337,9 @@ int rg_body_begin(struct rg_call *call, const struct rg_body_plan *plan, struct 
     if (rc < 0) {
         return rc;
     }
-    rc = rg_payload_is_streaming(call->auth.payload) ? begin_chunked(body, err)
-                                                     : begin_plain(body, err);
+    rc = plan->staged                                  ? begin_staged(body, err)
+         : rg_payload_is_streaming(call->auth.payload) ? begin_chunked(body, err)
+                                                       : begin_plain(body, err);
     if (rc < 0) {
         return rc;
     }
@@ -406,6 +419,14 @@ int rg_body_fill(struct rg_body *body, char *buffer, size_t room, size_t *ret_le
     rg_hasher_update(&body->hasher, rg_span(buffer, filled));
     *ret_len = filled;
     return 0;
+}
+
+void rg_body_see(struct rg_body *body, struct span bytes)
+{
+    RG_ASSERT(body->plan.staged);
+    body->got += bytes.len;
+    body->ended = body->got >= body->plan.staged_length;
+    rg_hasher_update(&body->hasher, bytes);
 }
 
 /* ---- The end ---- */

@@ -44,6 +44,9 @@ struct rg_body_plan {
     enum rg_code too_big;      /* what more than that is; RG_OK: RG_ENTITY_TOO_LARGE */
     bool length_required;      /* a body whose length nobody says must be chunked, else
                                   RG_MISSING_CONTENT_LENGTH */
+    bool staged;               /* the bytes come by RDMA: rg_body_see gets them, rg_body_fill
+                                  is not called */
+    uint64_t staged_length;    /* then, how many */
     bool want_md5;             /* compute the MD5, also when no Content-MD5 came */
     bool checksums_are_others; /* the checksum fields speak of something else than this body */
     /* Compute this checksum, also when the client sent none; NONE: only the client's. A client's
@@ -87,9 +90,13 @@ void rg_body_free(struct rg_body *body);
 int rg_body_fill(struct rg_body *body, char *buffer, size_t room, size_t *ret_len,
                  struct rg_error *err);
 
+/* The next bytes of a staged body. */
+void rg_body_see(struct rg_body *body, struct span bytes);
+
 /*
  * Compares everything that was promised: RG_X_AMZ_CONTENT_SHA256_MISMATCH, RG_BAD_DIGEST, errors of
- * rg_chunked_finish, RG_INCOMPLETE_BODY. Call it after rg_body_fill gave 0.
+ * rg_chunked_finish, RG_INCOMPLETE_BODY. Call it after rg_body_fill gave 0,
+ * or all bytes of a staged body were seen.
  */
 int rg_body_end(struct rg_body *body, struct rg_error *err);
 

@@ -135,6 +135,13 @@ void rg_call_set_object_size(struct rg_call *call, uint64_t size)
     pthread_mutex_unlock(&call->lock);
 }
 
+void rg_call_add_moved(struct rg_call *call, uint64_t bytes)
+{
+    pthread_mutex_lock(&call->lock);
+    call->outcome.moved_bytes += bytes;
+    pthread_mutex_unlock(&call->lock);
+}
+
 void rg_call_add_copied(struct rg_call *call, uint64_t bytes)
 {
     pthread_mutex_lock(&call->lock);

@@ -19,6 +19,7 @@
 #include "gate/account.h"
 #include "gate/dispatch.h"
 #include "gate/http.h"
+#include "rdma/token.h"
 #include "s3/header.h"
 #include "s3/listing.h"
 #include "s3/route.h"
@@ -34,6 +35,7 @@
 
 struct rg_buffers;
 struct rg_patience;
+struct rg_planes;
 
 struct rg_gate {
     const struct rg_settings *settings;
@@ -41,8 +43,18 @@ struct rg_gate {
     struct rg_accounts *accounts;
     struct rg_buffers *buffers;
     struct rg_patience *patience;
+    struct rg_planes *planes;              /* borrowed; NULL: none, as with rdma off */
     uint8_t token_key[RG_TOKEN_KEY_BYTES]; /* of continuation tokens, the same on every gateway */
     char host_id[64];                      /* x-amz-id-2 */
+};
+
+/* A request for RDMA: filled by rg_rdma_look, then by the verb that moves the bytes. */
+struct rg_rdma_ask {
+    bool wanted;                        /* the bytes should go by RDMA: the window is set */
+    struct rg_rdma_window window;       /* the client's memory */
+    const char *declined;               /* why they do not although a token came; NULL: no reason */
+    uint64_t moved;                     /* bytes that went; 0: none */
+    char path[RG_OFI_PROVIDER_MAX + 8]; /* by which they went */
 };
 
 /* Further elements of an error document, and its size. */
@@ -69,7 +81,7 @@ struct rg_call {
     struct rg_sigv4 auth;
     struct rg_sigv4_key signing_key;
     struct rg_account account; /* empty while anonymous */
-    const char *rdma_declined; /* why the bytes go by HTTP although a token came; NULL: none came */
+    struct rg_rdma_ask rdma;   /* what was asked of the data planes, and what came of it */
 
     struct rg_xml_error_extra details[RG_CALL_DETAILS_MAX];
     char *detail_texts[RG_CALL_DETAILS_MAX];
@@ -117,6 +129,7 @@ int rg_call_answer_empty(struct rg_call *call, int status);
 void rg_call_set_path(struct rg_call *call, const char *transport, const char *reason);
 void rg_call_set_object_size(struct rg_call *call, uint64_t size);
 void rg_call_add_copied(struct rg_call *call, uint64_t bytes);
+void rg_call_add_moved(struct rg_call *call, uint64_t bytes);
 
 /* The error document of `err` with the call's details, as it is sent. */
 void rg_call_error_document(struct rg_call *call, const struct rg_error *err,

@@ -124,6 +124,11 @@ void rg_gate_watch(struct rg_gate *gate, bool (*mount_hangs)(void *context), voi
     rg_patience_watch(gate->patience, mount_hangs, context);
 }
 
+void rg_gate_set_planes(struct rg_gate *gate, struct rg_planes *planes)
+{
+    gate->planes = planes;
+}
+
 /* ---- The call ---- */
 
 static void free_call(void *user)

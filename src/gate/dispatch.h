@@ -29,6 +29,11 @@ int rg_gate_new(const struct rg_settings *settings, struct rg_store *store,
  * first request; `context` is borrowed until the last one is over. */
 void rg_gate_watch(struct rg_gate *gate, bool (*mount_hangs)(void *context), void *context);
 
+/* Bytes of requests with a token go by these. Before the first request; borrowed until the last one
+ * is over. Without it, or with NULL, they are declined as with rdma off. */
+struct rg_planes;
+void rg_gate_set_planes(struct rg_gate *gate, struct rg_planes *planes);
+
 /* No request may be in progress, stuck ones included. */
 void rg_gate_free(struct rg_gate *gate);
 
@@ -56,9 +61,10 @@ struct rg_outcome {
     enum rg_code failure;      /* RG_OK: none */
     int os_errno;
     char message[RG_ERROR_MESSAGE_MAX]; /* why it failed, for our own log; empty: no failure */
-    char path[48];         /* how object bytes went: "http:no-token"; empty: no bytes asked for */
+    char path[96];         /* how object bytes went: "http:no-token"; empty: no bytes asked for */
     int64_t object_size;   /* -1: not known */
     uint64_t copied_bytes; /* moved inside the store by Copy and Complete */
+    uint64_t moved_bytes;  /* of the object, by RDMA */
 };
 
 /* Fills *ret_outcome; false (and an outcome of "Unknown") when the request was never dispatched. */

@@ -14,6 +14,7 @@
 #include "gate/health.h"
 #include "gate/http.h"
 #include "gate/metrics.h"
+#include "gate/planes.h"
 #include "gate/sweeper.h"
 
 #include <stdlib.h>
@@ -25,6 +26,8 @@
 
 /* How long the first answer of the mount may take at start. */
 #define FIRST_PROBE_MS 15000
+
+#define SUMMARY_BYTES_MAX 16384
 
 /* How long threads that should be idle are waited for at the end. */
 #define END_MS 2000
@@ -38,6 +41,7 @@ struct rg_gateway {
     struct rg_access_log *access_log; /* NULL: off */
     struct rg_health *health;
     struct rg_sweeper *sweeper; /* NULL: off */
+    struct rg_planes *planes;
     struct rg_http_server *server;
     struct rg_admin *admin;
     struct timespec started;
@@ -63,6 +67,7 @@ static void count(struct rg_gateway *gateway, const struct rg_outcome *outcome,
         .bytes_sent = done->bytes_sent,
         .total_ns = done->total_ns,
         .sent_whole = done->sent_whole,
+        .bytes_moved = outcome->moved_bytes,
         .path = outcome->path,
     };
     rg_metrics_count(gateway->metrics, &request);
@@ -126,6 +131,21 @@ static void log_failure(const struct rg_http_request *request, const struct rg_o
         RG_FIELD_INT("errno", outcome->os_errno), RG_FIELD_TEXT("peer", rg_http_peer(request)));
 }
 
+/* Bytes that should have gone by RDMA and did not are worth a line. */
+static void log_decline(const struct rg_http_request *request, const struct rg_outcome *outcome)
+{
+    struct span path = rg_span_text(outcome->path);
+    bool declined = rg_span_starts(path, RG_SPAN_LITERAL("declined:"));
+    if (!declined &&
+        (!rg_span_starts(path, RG_SPAN_LITERAL("http:")) || rg_span_is(path, "http:no-token"))) {
+        return;
+    }
+    rg_log_info("rdma.declined", "a request with a token was not served by RDMA",
+                RG_FIELD_TEXT("operation", outcome->operation),
+                RG_FIELD_TEXT("path", outcome->path), RG_FIELD_TEXT("bucket", outcome->bucket),
+                RG_FIELD_TEXT("key", outcome->key), RG_FIELD_TEXT("peer", rg_http_peer(request)));
+}
+
 static void handle_done(struct rg_http_request *request, const struct rg_http_done *done,
                         void *context)
 {
@@ -136,6 +156,7 @@ static void handle_done(struct rg_http_request *request, const struct rg_http_do
     if (gateway->access_log) {
         log_access(gateway, request, &outcome, done);
     }
+    log_decline(request, &outcome);
     if (outcome.failure != RG_OK) {
         log_failure(request, &outcome, done);
     }
@@ -169,6 +190,7 @@ static void sample(void *context, struct rg_metrics_sample *ret_sample)
     struct rg_gateway *gateway = context;
     rg_http_counters(gateway->server, &ret_sample->http);
     rg_store_counters(gateway->store, &ret_sample->store);
+    ret_sample->planes = gateway->planes;
     ret_sample->version = RG_VERSION;
     ret_sample->sweeps = rg_sweeper_passes(gateway->sweeper);
     ret_sample->access_log_failures =
@@ -177,12 +199,26 @@ static void sample(void *context, struct rg_metrics_sample *ret_sample)
         (double)gateway->started.tv_sec + (double)gateway->started.tv_nsec / 1e9;
 }
 
+/* One line tells what the machine has, so that nobody need guess why bytes go by HTTP. */
+static int open_planes(struct rg_gateway *gateway, struct rg_error *err)
+{
+    RG_BUF(summary, SUMMARY_BYTES_MAX);
+    int rc = rg_planes_open(gateway->settings, &gateway->planes, &summary, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rg_gate_set_planes(gateway->gate, gateway->planes);
+    rg_log_info("rdma.open", rg_buf_text(&summary));
+    return 0;
+}
+
 static int open_parts(struct rg_gateway *gateway, struct rg_error *err)
 {
     const struct rg_settings *settings = gateway->settings;
     int rc = rg_accounts_new(settings, &gateway->accounts, err);
     rc = rc < 0 ? rc : rg_gate_new(settings, gateway->store, &gateway->gate, err);
     rc = rc < 0 ? rc : rg_metrics_new(&gateway->metrics, err);
+    rc = rc < 0 ? rc : open_planes(gateway, err);
     if (rc == 0 && settings->access_log[0]) {
         rc = rg_access_log_open(settings->access_log, &gateway->access_log, err);
     }
@@ -305,6 +341,7 @@ static void free_parts(struct rg_gateway *gateway)
     rg_access_log_close(gateway->access_log);
     rg_metrics_free(gateway->metrics);
     rg_gate_free(gateway->gate);
+    rg_planes_close(gateway->planes);
     if (gateway->accounts) {
         rg_accounts_free(gateway->accounts);
     }
@@ -319,6 +356,9 @@ unsigned rg_gateway_close(struct rg_gateway *gateway)
     }
     if (gateway->server) {
         rg_http_drain(gateway->server, (unsigned)gateway->settings->drain_timeout);
+    }
+    if (gateway->planes) {
+        rg_planes_stop(gateway->planes);
     }
     bool ended = rg_admin_close(gateway->admin);
     unsigned cut_off = gateway->server ? rg_http_stop(gateway->server, 0) : 0;

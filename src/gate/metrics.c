@@ -173,7 +173,7 @@ void rg_metrics_count(struct rg_metrics *metrics, const struct rg_metrics_reques
         struct path *path =
             &metrics->paths[find_slot(metrics->path_names, PATHS_MAX, request->path)];
         add(&path->count, 1);
-        add(&path->bytes, request->bytes_received + request->bytes_sent);
+        add(&path->bytes, request->bytes_received + request->bytes_sent + request->bytes_moved);
     }
 }
 
@@ -314,15 +314,15 @@ static void write_errors(struct rg_metrics *metrics, const char *name, struct rg
     }
 }
 
-/* "http:no-token" is path http, reason no-token. Other paths ("rc", "ofi:tcp") have no reason: they
- * were asked for. */
+/* "http:no-token" is path http, reason no-token, and so is "declined:no-lane". Other paths
+ * ("rdma:rc", "rdma:ofi:tcp") have no reason: they were asked for. */
 static void split_path(const char *text, struct span *ret_path, struct span *ret_reason)
 {
-    static const char http[] = "http:";
-    struct span whole = rg_span_text(text);
-    bool split = rg_span_starts(whole, RG_SPAN_LITERAL(http));
-    *ret_path = split ? rg_span_head(whole, sizeof http - 2) : whole;
-    *ret_reason = split ? rg_span_skip(whole, sizeof http - 1) : RG_SPAN_EMPTY;
+    struct span rest = rg_span_text(text);
+    struct span first = rg_span_cut(&rest, ':');
+    bool split = rest.ptr && !rg_span_is(first, "rdma");
+    *ret_path = split ? first : rg_span_text(text);
+    *ret_reason = split ? rest : RG_SPAN_EMPTY;
 }
 
 static void write_transfers(struct rg_metrics *metrics, const char *name, struct rg_buf *out)
@@ -419,6 +419,22 @@ static void write_family(struct rg_metrics *metrics, const struct rg_metrics_sam
     }
 }
 
+/* Families of the data planes: each has a writer in planes.h. */
+static void (*const plane_writers[FAMILY_COUNT])(struct rg_planes *, const char *,
+                                                 struct rg_buf *) = {
+    [FAMILY_RDMA_TRANSFERS] = rg_planes_write_transfers,
+    [FAMILY_RDMA_BYTES] = rg_planes_write_bytes,
+    [FAMILY_RDMA_DECLINES] = rg_planes_write_declines,
+    [FAMILY_RDMA_FAILURES] = rg_planes_write_failures,
+    [FAMILY_RDMA_WAITS] = rg_planes_write_waits,
+    [FAMILY_RDMA_SECONDS] = rg_planes_write_seconds,
+    [FAMILY_RDMA_OVERLAP] = rg_planes_write_overlap,
+    [FAMILY_RDMA_RAILS] = rg_planes_write_rails,
+    [FAMILY_RDMA_LANES] = rg_planes_write_lanes,
+    [FAMILY_RDMA_SLOTS] = rg_planes_write_slots,
+    [FAMILY_RDMA_PINNED] = rg_planes_write_pinned,
+};
+
 static void write_heading(const char *name, const char *type, const char *sentence,
                           struct rg_buf *out)
 {
@@ -469,7 +485,11 @@ void rg_metrics_write(struct rg_metrics *metrics, const struct rg_metrics_sample
     look_at_process(&whole);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         write_heading(families[i].name, families[i].type, families[i].sentence, out);
-        write_family(metrics, s, (enum family)i, out);
+        if (!plane_writers[i]) {
+            write_family(metrics, s, (enum family)i, out);
+        } else if (s->planes) {
+            plane_writers[i](s->planes, families[i].name, out);
+        }
     }
 #define RG_FAMILY(identifier, name, type, labels, sentence)
 #define RG_SAMPLE(name, type, value, sentence)                                                     \

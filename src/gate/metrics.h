@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "gate/http.h"
+#include "gate/planes.h"
 #include "store/store.h"
 
 #include <stdint.h>
@@ -23,7 +24,8 @@ struct rg_metrics_request {
     uint64_t bytes_sent;
     uint64_t total_ns;
     bool sent_whole;
-    const char *path; /* "http:no-token", "rc:mlx5_0"; empty: no object bytes were asked for */
+    uint64_t bytes_moved; /* of objects, by RDMA */
+    const char *path; /* "http:no-token", "rdma:ofi:tcp"; empty: no object bytes were asked for */
 };
 
 /* What is read when the metrics are asked for. */
@@ -32,6 +34,7 @@ struct rg_metrics_sample {
     bool ready;
     struct rg_http_counters http;
     struct rg_store_counters store;
+    struct rg_planes *planes; /* NULL: none */
     uint64_t sweeps;
     uint64_t probe_failures;
     double probe_hang_seconds;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "gate/body.h"
+#include "gate/rdma_ask.h"
 #include "s3/date.h"
 #include "s3/names.h"
 
@@ -247,6 +248,9 @@ static int receive(struct rg_body *body, struct rg_writing *writing, char *buffe
 int rg_object_receive(struct rg_call *call, struct rg_body *body, struct rg_writing *writing,
                       struct rg_error *err)
 {
+    if (body->plan.staged) {
+        return rg_rdma_receive(call, body, writing, err);
+    }
     char *buffer;
     int rc = rg_buffer_take(call->gate->buffers, &buffer, err);
     if (rc < 0) {

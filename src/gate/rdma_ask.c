@@ -1,14 +1,18 @@
 /*
- * Recognises RDMA tokens in requests and declines them. See the header for why.
+ * Recognises RDMA tokens in requests and serves or declines them. See the header for why.
  */
 #include "gate/rdma_ask.h"
 
+#include "base/checked.h"
+#include "gate/planes.h"
 #include "rdma/token.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #define REPLY_FIELD "x-amz-rdma-reply"
+#define BYTES_FIELD "x-amz-rdma-bytes-transferred"
 
 #define NAME_MAX_BYTES 64u
 
@@ -96,26 +100,100 @@ static int check_signed(const struct rg_call *call, struct rg_error *err)
     return 0;
 }
 
-static int decline(struct rg_call *call, const char *reason, struct rg_error *err)
+/* ---- Looking ---- */
+
+/* Without data planes there is nothing to count with, and nothing to serve by. */
+static void count_decline(struct rg_call *call, const char *reason)
+{
+    if (call->gate->planes) {
+        rg_planes_count_decline(call->gate->planes, reason);
+    }
+}
+
+/* The fields of a decline that has been counted. */
+static int answer_decline(struct rg_call *call, const char *reason, struct rg_error *err)
 {
     rg_http_header_set(call->http, REPLY_FIELD, "501");
     rg_call_set_path(call, "declined", reason);
     return rg_fail(err, RG_RDMA_NOT_SUPPORTED);
 }
 
-/* Why the token is not served. */
-static int judge(const struct ask *ask, const char **ret_reason, struct rg_error *err)
+static int decline(struct rg_call *call, const char *reason, struct rg_error *err)
 {
+    count_decline(call, reason);
+    return answer_decline(call, reason, err);
+}
+
+/* A field of the three-header spelling: decimal, and required. */
+static int read_cuobj_number(struct rg_call *call, const char *name, uint64_t *ret_value,
+                             struct rg_error *err)
+{
+    struct span text;
+    if (!rg_call_header(call, name, &text) || !rg_span_to_u64(text, ret_value)) {
+        return rg_failf(err, RG_INVALID_RDMA_TOKEN, "The field %s is missing or not a number.",
+                        name);
+    }
+    return 0;
+}
+
+/* That spelling says where the bytes lie beside the descriptor, not in it. */
+static int narrow_window(struct rg_call *call, struct rg_rdma_window *window, struct rg_error *err)
+{
+    uint64_t start, length, end;
+    struct span ignored;
+    if (!rg_call_header(call, "x-cuobj-remote-buf-start", &ignored) &&
+        !rg_call_header(call, "x-cuobj-content-length", &ignored)) {
+        return 0;
+    }
+    int rc = read_cuobj_number(call, "x-cuobj-remote-buf-start", &start, err);
+    if (rc == 0) {
+        rc = read_cuobj_number(call, "x-cuobj-content-length", &length, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    if (length == 0 || start < window->address || !rg_add_checked(start, length, &end) ||
+        end > window->address + window->length) {
+        return rg_failf(err, RG_INVALID_RDMA_TOKEN,
+                        "The X-CuObj fields name bytes outside the descriptor's window.");
+    }
+    window->address = start;
+    window->length = length;
+    return 0;
+}
+
+/* Why the token is not served, as far as its form tells; NULL: nothing speaks against it. */
+static int judge(struct rg_call *call, const struct ask *ask, const char **ret_reason,
+                 struct rg_error *err)
+{
+    struct span agent;
     if (!ask->field) {
         *ret_reason = "token-missing";
         return 0;
     }
-    struct rg_rdma_window window;
-    int rc = rg_token_parse(ask->token, &window, err);
+    int rc = rg_token_parse(ask->token, &call->rdma.window, err);
+    if (rc == 0 && strcmp(ask->field, token_fields[0]) == 0) {
+        rc = narrow_window(call, &call->rdma.window, err);
+    }
     if (rc < 0) {
         return rc;
     }
-    *ret_reason = rg_dialect_is_served(window.dialect) ? "rdma-off" : "dialect-not-served";
+    if (rg_call_header(call, "x-amz-rdma-agent", &agent) && !rg_span_is(agent, "cuobj")) {
+        *ret_reason = "agent-unknown";
+        return 0;
+    }
+    if (!call->gate->planes) {
+        *ret_reason =
+            rg_dialect_is_served(call->rdma.window.dialect) ? "rdma-off" : "dialect-not-served";
+        return 0;
+    }
+    /* How long a GET is, is not known yet: it is asked again when it is. */
+    uint64_t length = RG_MAX(call->rdma.window.length, (uint64_t)1);
+    bool is_get = call->operation == RG_OP_GET_OBJECT;
+    *ret_reason = rg_planes_objection(call->gate->planes, &call->rdma.window, length);
+    if (is_get && *ret_reason && strcmp(*ret_reason, "below-minimum") == 0) {
+        *ret_reason = NULL;
+    }
     return 0;
 }
 
@@ -124,6 +202,17 @@ static bool may_go_on(const struct rg_call *call)
 {
     const char *method = call->info->method;
     return strcmp(method, "PUT") != 0 && strcmp(method, "POST") != 0;
+}
+
+/* The token says how long the object is, so nothing else may. */
+static int check_no_body(const struct rg_call *call, struct rg_error *err)
+{
+    if (rg_http_content_length(call->http) > 0 ||
+        (rg_http_content_length(call->http) < 0 && rg_http_has_body(call->http))) {
+        return rg_failf(err, RG_INVALID_REQUEST,
+                        "A request with an RDMA token must not have a body.");
+    }
+    return 0;
 }
 
 int rg_rdma_look(struct rg_call *call, struct rg_error *err)
@@ -137,28 +226,120 @@ int rg_rdma_look(struct rg_call *call, struct rg_error *err)
         return rc;
     }
     const char *reason;
-    rc = judge(&ask, &reason, err);
+    rc = judge(call, &ask, &reason, err);
     if (rc < 0) {
         return rc;
     }
     if (may_go_on(call)) {
-        call->rdma_declined = reason;
+        call->rdma.wanted = !reason;
+        call->rdma.declined = reason;
+        if (reason) {
+            count_decline(call, reason);
+        }
         return 0;
     }
-    if (rg_http_content_length(call->http) > 0) {
-        return rg_failf(err, RG_INVALID_REQUEST,
-                        "A request with an RDMA token must not have a body.");
+    rc = check_no_body(call, err);
+    if (rc < 0) {
+        return rc;
     }
-    return decline(call, reason, err);
+    bool movable = call->operation == RG_OP_PUT_OBJECT || call->operation == RG_OP_UPLOAD_PART;
+    if (reason || !movable) {
+        return decline(call, reason ? reason : "token-missing", err);
+    }
+    call->rdma.wanted = true;
+    return 0;
 }
 
-void rg_rdma_answer_by_http(struct rg_call *call)
+/* ---- Moving ---- */
+
+static void note_moved(struct rg_call *call, uint64_t bytes, const char *path)
 {
-    if (call->rdma_declined) {
+    call->rdma.moved = bytes;
+    snprintf(call->rdma.path, sizeof call->rdma.path, "%s", path);
+    rg_call_add_moved(call, bytes);
+}
+
+int rg_rdma_send(struct rg_call *call, int fd, const struct rg_range *range, struct rg_error *err)
+{
+    if (!call->rdma.wanted) {
+        return call->rdma.declined && call->settings->rdma_decline_get == RG_DECLINE_WITH_ERROR
+                   ? answer_decline(call, call->rdma.declined, err)
+                   : 0;
+    }
+    struct rg_plane_transfer transfer = {
+        .use = RG_PLANE_GET,
+        .window = &call->rdma.window,
+        .length = range->length,
+        .fd = fd,
+        .file_offset = range->offset,
+        .account = call->account.access_key,
+    };
+    struct rg_plane_result result;
+    int rc = rg_planes_move(call->gate->planes, &transfer, &result, err);
+    if (rc == 0) {
+        note_moved(call, range->length, result.path);
+        return 0;
+    }
+    if (rc != -RG_RDMA_NOT_SUPPORTED) {
+        rg_call_set_path(call, "failed", result.path);
+        return rc;
+    }
+    call->rdma.declined = result.reason;
+    return call->settings->rdma_decline_get == RG_DECLINE_WITH_ERROR
+               ? answer_decline(call, result.reason, err)
+               : 0;
+}
+
+static int see_bytes(void *context, struct span bytes, struct rg_error *err)
+{
+    (void)err;
+    rg_body_see(context, bytes);
+    return 0;
+}
+
+int rg_rdma_receive(struct rg_call *call, struct rg_body *body, struct rg_writing *writing,
+                    struct rg_error *err)
+{
+    struct rg_plane_transfer transfer = {
+        .use = call->operation == RG_OP_UPLOAD_PART ? RG_PLANE_PART : RG_PLANE_PUT,
+        .window = &call->rdma.window,
+        .length = call->rdma.window.length,
+        .fd = rg_store_writer_fd(writing->store, writing->writer),
+        .account = call->account.access_key,
+        .consume = see_bytes,
+        .consume_context = body,
+    };
+    struct rg_plane_result result;
+    int rc = rg_planes_move(call->gate->planes, &transfer, &result, err);
+    if (rc == -RG_RDMA_NOT_SUPPORTED) {
+        return answer_decline(call, result.reason, err);
+    }
+    if (rc < 0) {
+        rg_call_set_path(call, "failed", result.path);
+        return rc;
+    }
+    note_moved(call, transfer.length, result.path);
+    rc = rg_store_writer_written(writing->store, writing->writer, transfer.length, err);
+    return rc < 0 ? rc : rg_body_end(body, err);
+}
+
+/* ---- Answering ---- */
+
+void rg_rdma_answer(struct rg_call *call, int status)
+{
+    if (call->rdma.moved) {
+        rg_http_header_setf(call->http, REPLY_FIELD, "%d", status);
+        rg_http_header_setf(call->http, BYTES_FIELD, "%llu", (unsigned long long)call->rdma.moved);
+        rg_call_set_path(call, "rdma", call->rdma.path);
+        return;
+    }
+    if (call->rdma.declined) {
         rg_http_header_set(call->http, REPLY_FIELD, "501");
     }
-    rg_call_set_path(call, "http", call->rdma_declined ? call->rdma_declined : "no-token");
+    rg_call_set_path(call, "http", call->rdma.declined ? call->rdma.declined : "no-token");
 }
+
+/* ---- Control routes ---- */
 
 bool rg_rdma_is_control(struct span path)
 {
@@ -169,6 +350,7 @@ int rg_rdma_decline_control(struct rg_call *call, struct rg_error *err)
 {
     if (rg_span_starts(rg_http_path(call->http), HIPOBJ)) {
         rg_http_header_set(call->http, "X-Amz-Rdma-Protocol-Status", "unsupported");
+        count_decline(call, "control-route");
         rg_call_set_path(call, "declined", "rdma-off");
         return rg_fail(err, RG_RDMA_NOT_SUPPORTED);
     }

@@ -198,14 +198,19 @@ int rg_verb_get_object(struct rg_call *call, struct rg_error *err)
         return rc;
     }
 
+    rc = call->is_head ? 0 : rg_rdma_send(call, fd, &selection.range, err);
+    if (rc < 0) {
+        return rc;
+    }
+
     int status = selection.range.partial ? 206 : 200;
     answer_fields(call, info, &selection);
     if (call->is_head) {
         rg_http_answer_head(call->http, status, (int64_t)selection.range.length);
         return 0;
     }
-    rg_rdma_answer_by_http(call);
-    if (fd < 0) {
+    rg_rdma_answer(call, status);
+    if (fd < 0 || call->rdma.moved) {
         return rg_call_answer_empty(call, status);
     }
     rg_http_answer_fd(call->http, status, RG_TAKE_FD(fd), selection.range.offset,

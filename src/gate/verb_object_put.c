@@ -10,6 +10,8 @@ static int begin_body(struct rg_call *call, struct rg_body *body, struct rg_erro
     struct rg_body_plan plan = {
         .max = (uint64_t)call->settings->put_size_max,
         .length_required = true,
+        .staged = call->rdma.wanted,
+        .staged_length = call->rdma.window.length,
         .want_md5 = call->settings->etag == RG_ETAG_MD5,
     };
     /* Clients that cannot compute over device memory name the algorithm and take our value. */
@@ -75,6 +77,6 @@ int rg_verb_put_object(struct rg_call *call, struct rg_error *err)
     rg_call_set_object_size(call, written.size);
     rg_object_answer_etag(call, written.etag);
     rg_object_answer_checksum(call, &meta.checksum);
-    rg_rdma_answer_by_http(call);
+    rg_rdma_answer(call, 200);
     return rg_call_answer_empty(call, 200);
 }

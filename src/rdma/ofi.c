@@ -224,7 +224,7 @@ struct operation {
     struct fi_context2 context; /* first: what the provider hands back */
     uint64_t cookie;
     uint64_t length;
-    enum rg_operation kind;
+    enum rg_lane_operation kind;
     bool busy;
 };
 
@@ -1031,7 +1031,7 @@ static int refused(struct ofi_lane *lane, struct rg_error *err)
 }
 
 static int post(struct ofi_lane *lane, struct rg_region *region, uint64_t region_offset,
-                uint64_t window_offset, uint64_t length, enum rg_operation kind, uint64_t cookie,
+                uint64_t window_offset, uint64_t length, enum rg_lane_operation kind, uint64_t cookie,
                 struct rg_error *err)
 {
     struct ofi_rail *rail = lane->rail;

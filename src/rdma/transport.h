@@ -141,11 +141,11 @@ struct rg_region {
 
 /* ---- Lanes ---- */
 
-enum rg_operation { RG_OPERATION_WRITE, RG_OPERATION_READ, RG_OPERATION_RECEIVE };
+enum rg_lane_operation { RG_OPERATION_WRITE, RG_OPERATION_READ, RG_OPERATION_RECEIVE };
 
 struct rg_completion {
     uint64_t cookie;
-    enum rg_operation operation;
+    enum rg_lane_operation operation;
     uint64_t length; /* bytes of the operation; RECEIVE: as the NIC says, may be the last piece's */
     bool has_immediate;
     uint32_t immediate;  /* host order */

@@ -58,7 +58,7 @@ static void test_counts(void **state)
     rg_metrics_count(metrics, &get);
     get.path = "http:rdma-off";
     rg_metrics_count(metrics, &get);
-    get.path = "ofi:tcp";
+    get.path = "rdma:ofi:tcp";
     rg_metrics_count(metrics, &get);
     struct rg_metrics_request missing = request("GetObject", 404);
     missing.failure = RG_NO_SUCH_KEY;
@@ -80,9 +80,9 @@ static void test_counts(void **state)
     assert_line(&text, "railgate_errors_total{code=\"NoSuchKey\",cause=\"NO_SUCH_KEY\"} 1");
     assert_line(&text, "railgate_transfers_total{path=\"http\",reason=\"no-token\"} 1");
     assert_line(&text, "railgate_transfers_total{path=\"http\",reason=\"rdma-off\"} 1");
-    assert_line(&text, "railgate_transfers_total{path=\"ofi:tcp\",reason=\"\"} 1");
+    assert_line(&text, "railgate_transfers_total{path=\"rdma:ofi:tcp\",reason=\"\"} 1");
     assert_line(&text, "railgate_transfer_bytes_total{path=\"http\"} 60");
-    assert_line(&text, "railgate_transfer_bytes_total{path=\"ofi:tcp\"} 30");
+    assert_line(&text, "railgate_transfer_bytes_total{path=\"rdma:ofi:tcp\"} 30");
     assert_line(&text, "railgate_copies_total{method=\"reflink\"} 3");
     assert_line(&text, "railgate_connections 7");
     assert_line(&text, "railgate_ready 1");

@@ -16,7 +16,7 @@ struct mock_knobs mock;
 
 struct flight {
     bool used;
-    enum rg_operation kind;
+    enum rg_lane_operation kind;
     char *local;
     uint64_t remote, length, cookie, due_ns, sequence;
 };
@@ -137,7 +137,7 @@ static void mock_unbind(struct rg_lane *lane)
 }
 
 static int mock_post(struct rg_lane *public, struct rg_region *region, uint64_t region_offset,
-                     uint64_t window_offset, uint64_t length, enum rg_operation kind,
+                     uint64_t window_offset, uint64_t length, enum rg_lane_operation kind,
                      uint64_t cookie, struct rg_error *err)
 {
     struct mock_lane *lane = (struct mock_lane *)public;

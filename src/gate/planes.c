@@ -1,0 +1,859 @@
+/*
+ * Opening rails, choosing one for a window, moving bytes, counting. One thread ticks the pools, so
+ * that a rail that failed comes back and an operator reads about both.
+ */
+#include "gate/planes.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLANES_MAX     16u
+#define ACCOUNTS_MAX   256u
+#define TICK_MS        1000u
+#define ALIGNMENT      4096
+#define KEY_BYTES_MAX  256u
+#define NAME_BYTES_MAX 64u
+
+/* Why a request is declined, in the order of the table below. */
+static const char *const reasons[] = {
+    "rdma-off",      "token-missing", "dialect-not-served", "no-transport", "rail-down",
+    "no-lane",       "no-slot",       "window-too-small",   "empty-object", "below-minimum",
+    "account-limit", "unreachable",   "too-slow",           "stopping",     "agent-unknown",
+    "control-route",
+};
+#define REASON_COUNT RG_ARRAY_LENGTH(reasons)
+
+static const double second_bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+                                       0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10};
+static const double ratio_bounds[] = {1.0, 1.05, 1.1, 1.15, 1.25, 1.5, 1.75, 2.0, 3.0};
+#define BUCKETS_MAX 17u
+
+struct histogram {
+    const double *bounds;
+    size_t bound_count;
+    _Atomic uint64_t buckets[BUCKETS_MAX];
+    _Atomic uint64_t sum_micro;
+};
+
+struct plane {
+    enum rg_transport_kind kind;
+    struct rg_slab *slab;
+    struct rg_pool *pool;
+    char path[RG_RAIL_PATH_MAX + 1];
+    _Atomic uint64_t transfers[RG_PLANE_USE_COUNT][RG_DIALECT_COUNT];
+    _Atomic uint64_t bytes[RG_PLANE_USE_COUNT][RG_DIALECT_COUNT];
+    _Atomic uint64_t failures[RG_CAUSE_COUNT];
+    struct histogram waits;
+    struct histogram seconds;
+    struct histogram overlap;
+};
+
+/* Transfers under way of one account. */
+struct usage {
+    char account[129];
+    unsigned count;
+};
+
+struct rg_planes {
+    const struct rg_settings *settings;
+    struct plane *planes[PLANES_MAX];
+    size_t count;
+    atomic_size_t next; /* spreads transfers over rails of a kind */
+    atomic_bool stopping;
+    _Atomic uint64_t declines[REASON_COUNT];
+    pthread_mutex_t lock; /* of usage and of the ticker's end */
+    pthread_cond_t end;
+    struct usage usage[ACCOUNTS_MAX];
+    pthread_t ticker;
+    bool ticking;
+};
+
+/* ---- Counting ---- */
+
+static void add(_Atomic uint64_t *counter, uint64_t amount)
+{
+    atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+
+static uint64_t get(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit((_Atomic uint64_t *)counter, memory_order_relaxed);
+}
+
+static void observe(struct histogram *histogram, double value)
+{
+    size_t bucket = 0;
+    while (bucket < histogram->bound_count && value > histogram->bounds[bucket]) {
+        bucket++;
+    }
+    add(&histogram->buckets[bucket], 1);
+    add(&histogram->sum_micro, (uint64_t)(value * 1e6));
+}
+
+static void observe_wait(void *context, uint64_t wait_ns, bool granted)
+{
+    (void)granted;
+    struct plane *plane = context;
+    observe(&plane->waits, (double)wait_ns / 1e9);
+}
+
+void rg_planes_count_decline(struct rg_planes *planes, const char *reason)
+{
+    for (size_t i = 0; i < REASON_COUNT; i++) {
+        if (strcmp(reasons[i], reason) == 0) {
+            add(&planes->declines[i], 1);
+            return;
+        }
+    }
+    RG_UNREACHABLE();
+}
+
+/* ---- Settings ---- */
+
+/* "auto" or a number up to `most`. */
+static int read_auto(const char *name, const char *text, uint64_t most, int *ret_value,
+                     struct rg_error *err)
+{
+    uint64_t value;
+    if (strcmp(text, "auto") == 0) {
+        *ret_value = RG_RAIL_AUTO;
+        return 0;
+    }
+    if (!rg_span_to_u64(rg_span_text(text), &value) || value > most) {
+        return rg_failf(err, RG_SETTING,
+                        "setting %s is \"%s\", but must be auto or a number up to %" PRIu64, name,
+                        text, most);
+    }
+    *ret_value = (int)value;
+    return 0;
+}
+
+/* A key of 1 to 16 hex digits, 0x before them allowed, white space around them. */
+static int parse_key(struct span text, uint64_t *ret_key)
+{
+    char digits[KEY_BYTES_MAX];
+    while (text.len && strchr(" \t\r\n", text.ptr[text.len - 1])) {
+        text.len--;
+    }
+    text = rg_span_trim(text);
+    if (rg_span_starts(text, RG_SPAN_LITERAL("0x"))) {
+        text = rg_span_skip(text, 2);
+    }
+    if (text.len == 0 || text.len > 16) {
+        return -1;
+    }
+    memcpy(digits, text.ptr, text.len);
+    digits[text.len] = '\0';
+    if (strspn(digits, "0123456789abcdefABCDEF") != text.len) {
+        return -1;
+    }
+    *ret_key = strtoull(digits, NULL, 16);
+    return 0;
+}
+
+static int read_dc_key(const char *path, uint64_t *ret_key, struct rg_error *err)
+{
+    if (!path[0]) {
+        return 0;
+    }
+    char text[KEY_BYTES_MAX];
+    rg_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text);
+    if (len < 0) {
+        return rg_fail_errno(err, RG_SETTING, errno, "setting rdma-dc-key-file: cannot read %s",
+                             path);
+    }
+    int rc = (size_t)len == sizeof text ? -1 : parse_key(rg_span(text, (size_t)len), ret_key);
+    explicit_bzero(text, sizeof text);
+    if (rc < 0) {
+        return rg_failf(err, RG_SETTING,
+                        "setting rdma-dc-key-file: %s does not hold one key of up to 16 hex digits",
+                        path);
+    }
+    return 0;
+}
+
+static int read_rail(const struct rg_settings *settings, struct rg_rail_config *rail,
+                     struct rg_error *err)
+{
+    int rc = read_auto("rdma-gid-index", settings->rdma_gid_index, 255, &rail->gid_index, err);
+    if (rc == 0) {
+        rc = read_auto("rdma-traffic-class", settings->rdma_traffic_class, 255,
+                       &rail->traffic_class, err);
+    }
+    if (rc == 0) {
+        rc = read_dc_key(settings->rdma_dc_key_file, &rail->dc_key, err);
+    }
+    if (rc == 0 && settings->rdma_slot_size % ALIGNMENT != 0) {
+        rc = rg_failf(err, RG_SETTING, "setting rdma-slot-size is not a multiple of %d", ALIGNMENT);
+    }
+    if (rc == 0 && settings->rdma_memory < settings->rdma_slot_size) {
+        rc = rg_failf(err, RG_SETTING, "setting rdma-memory is smaller than rdma-slot-size");
+    }
+    rail->service_level = (uint8_t)settings->rdma_service_level;
+    return rc;
+}
+
+/* Is `name` one of the transports there are? */
+static int find_kind(struct span name, enum rg_transport_kind *ret_kind, struct rg_error *err)
+{
+    for (int kind = 0; kind < RG_TRANSPORT_COUNT; kind++) {
+        if (rg_span_is(name, rg_transport_kind_name((enum rg_transport_kind)kind))) {
+            *ret_kind = (enum rg_transport_kind)kind;
+            return 0;
+        }
+    }
+    return rg_failf(err, RG_SETTING,
+                    "setting rdma-transports: \"%.*s\" is none of dc, rc, ofi (lower case)",
+                    RG_SPAN_ARG(rg_span_head(name, NAME_BYTES_MAX)));
+}
+
+/* ---- Opening ---- */
+
+static void set_histogram(struct histogram *histogram, const double *bounds, size_t count)
+{
+    RG_ASSERT(count < BUCKETS_MAX);
+    histogram->bounds = bounds;
+    histogram->bound_count = count;
+}
+
+static void free_plane(struct plane *plane)
+{
+    rg_pool_close(plane->pool);
+    rg_slab_close(plane->slab);
+    free(plane);
+}
+
+/* The staging memory is locked only where the NIC would pin it anyhow. */
+static int open_slab(struct plane *plane, const struct rg_settings *settings, struct rg_error *err)
+{
+    bool hardware = plane->kind != RG_TRANSPORT_OFI;
+    struct rg_slab_config config = {
+        .slot_bytes = (size_t)settings->rdma_slot_size,
+        .slot_count = (size_t)RG_MIN(settings->rdma_memory / settings->rdma_slot_size,
+                                     (int64_t)RG_SLOT_COUNT_MAX),
+        .lock = hardware,
+        .huge_pages = hardware,
+        .observe_wait = observe_wait,
+        .observe_context = plane,
+    };
+    if (hardware) {
+        int rc = rg_memlock_check(rg_slab_locked_bytes(&config), err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return rg_slab_open(&config, &plane->slab, err);
+}
+
+static int open_plane(struct rg_planes *planes, enum rg_transport_kind kind,
+                      const struct rg_rail_config *rail, struct rg_error *err)
+{
+    const struct rg_settings *settings = planes->settings;
+    const struct rg_transport *transport = rg_transport_find(kind);
+    if (!transport) {
+        return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "this build has no such transport");
+    }
+    int rc = rg_transport_load(transport, err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct plane *plane = calloc(1, sizeof *plane);
+    if (!plane) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    plane->kind = kind;
+    set_histogram(&plane->waits, second_bounds, RG_ARRAY_LENGTH(second_bounds));
+    set_histogram(&plane->seconds, second_bounds, RG_ARRAY_LENGTH(second_bounds));
+    set_histogram(&plane->overlap, ratio_bounds, RG_ARRAY_LENGTH(ratio_bounds));
+    rc = open_slab(plane, settings, err);
+    if (rc == 0) {
+        struct rg_pool_config config = RG_POOL_CONFIG_INIT;
+        config.transport = transport;
+        config.rail = *rail;
+        config.slab = plane->slab;
+        config.lanes_max = (size_t)settings->rdma_lanes;
+        config.observe_wait = observe_wait;
+        config.observe_context = plane;
+        rc = rg_pool_open(&config, &plane->pool, err);
+    }
+    if (rc < 0) {
+        free_plane(plane);
+        return rc;
+    }
+    struct rg_pool_state state;
+    rg_pool_state(plane->pool, &state);
+    memcpy(plane->path, state.path, sizeof plane->path);
+    planes->planes[planes->count++] = plane;
+    return 0;
+}
+
+/* Names in a list that is empty mean: whichever there is. */
+static int open_listed(struct rg_planes *planes, enum rg_transport_kind kind, const char *list,
+                       const struct rg_rail_config *base, struct rg_buf *summary,
+                       struct rg_error *err)
+{
+    bool any = list[0] == '\0';
+    struct span rest = rg_span_text(list);
+    while (rest.ptr) {
+        struct span name = rg_span_trim(rg_span_cut(&rest, ','));
+        if (name.len > RG_RAIL_NAME_MAX || (name.len == 0 && !any)) {
+            return rg_failf(err, RG_SETTING, "setting %s: a name is empty or too long",
+                            kind == RG_TRANSPORT_OFI ? "rdma-providers" : "rdma-devices");
+        }
+        struct rg_rail_config rail = *base;
+        memcpy(rail.device, name.ptr, name.len);
+        rail.device[name.len] = '\0';
+        if (planes->count == PLANES_MAX) {
+            return rg_failf(err, RG_SETTING, "more than %u rails are asked for", PLANES_MAX);
+        }
+        int rc = open_plane(planes, kind, &rail, err);
+        if (rc == -RG_SETTING || rc == -RG_OUT_OF_MEMORY) {
+            return rc;
+        }
+        const char *label = rg_transport_kind_name(kind);
+        if (rc < 0) {
+            rg_buf_addf(summary, "; not %s%s%.*s: %s", label, name.len ? ":" : "",
+                        RG_SPAN_ARG(name), err->message);
+            continue;
+        }
+        struct rg_pool_state state;
+        rg_pool_state(planes->planes[planes->count - 1]->pool, &state);
+        rg_buf_addf(summary, "; %s on %s %s%s", state.path, state.device, state.address,
+                    state.is_hardware ? "" : " (software)");
+    }
+    return 0;
+}
+
+static int open_transport(struct rg_planes *planes, enum rg_transport_kind kind,
+                          const struct rg_rail_config *base, struct rg_buf *summary,
+                          struct rg_error *err)
+{
+    const struct rg_settings *settings = planes->settings;
+    struct rg_rail_config rail = *base;
+    if (kind != RG_TRANSPORT_OFI) {
+        return open_listed(planes, kind, settings->rdma_devices, &rail, summary, err);
+    }
+    const char *address = settings->rdma_address[0] ? settings->rdma_address : settings->address;
+    if (strlen(address) > RG_RAIL_ADDRESS_MAX) {
+        return rg_failf(err, RG_SETTING, "setting address is too long for the ofi transport");
+    }
+    memcpy(rail.address, address, strlen(address) + 1);
+    return open_listed(planes, kind, settings->rdma_providers, &rail, summary, err);
+}
+
+static int open_all(struct rg_planes *planes, struct rg_buf *summary, struct rg_error *err)
+{
+    struct rg_rail_config rail = RG_RAIL_CONFIG_INIT;
+    int rc = read_rail(planes->settings, &rail, err);
+    if (rc < 0) {
+        return rc;
+    }
+    RG_BUF(found, 16384);
+    struct span rest = rg_span_text(planes->settings->rdma_transports);
+    while (rest.ptr) {
+        enum rg_transport_kind kind;
+        rc = find_kind(rg_span_trim(rg_span_cut(&rest, ',')), &kind, err);
+        if (rc == 0 && planes->settings->rdma != RG_RDMA_OFF) {
+            rc = open_transport(planes, kind, &rail, &found, err);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    if (planes->settings->rdma == RG_RDMA_OFF) {
+        rg_buf_add_text(summary, "off: requests with a token are declined");
+        return 0;
+    }
+    if (planes->count == 0 && planes->settings->rdma == RG_RDMA_ON) {
+        return rg_failf(err, RG_SETTING, "setting rdma is on, but no rail can be opened%s",
+                        rg_buf_text(&found));
+    }
+    rg_buf_addf(summary, "%zu rail%s%s", planes->count, planes->count == 1 ? "" : "s",
+                rg_buf_text(&found));
+    return 0;
+}
+
+/* ---- The ticker ---- */
+
+static void log_rail(const struct plane *plane)
+{
+    struct rg_pool_state state;
+    rg_pool_state(plane->pool, &state);
+    if (state.up) {
+        rg_log_info("rdma.rail.up", "the rail carries transfers again",
+                    RG_FIELD_TEXT("path", state.path), RG_FIELD_TEXT("device", state.device));
+    } else {
+        rg_log_warn("rdma.rail.down", state.reason, RG_FIELD_TEXT("path", state.path),
+                    RG_FIELD_TEXT("device", state.device),
+                    RG_FIELD_INT("retry_ms", state.retry_in_ms));
+    }
+}
+
+static void *tick(void *context)
+{
+    struct rg_planes *planes = context;
+    pthread_mutex_lock(&planes->lock);
+    while (!planes->stopping) {
+        struct timespec until = rg_clock_deadline(TICK_MS);
+        pthread_cond_clockwait(&planes->end, &planes->lock, CLOCK_MONOTONIC, &until);
+        pthread_mutex_unlock(&planes->lock);
+        for (size_t i = 0; i < planes->count && !planes->stopping; i++) {
+            if (rg_pool_tick(planes->planes[i]->pool)) {
+                log_rail(planes->planes[i]);
+            }
+        }
+        pthread_mutex_lock(&planes->lock);
+    }
+    pthread_mutex_unlock(&planes->lock);
+    return NULL;
+}
+
+int rg_planes_open(const struct rg_settings *settings, struct rg_planes **ret_planes,
+                   struct rg_buf *ret_summary, struct rg_error *err)
+{
+    struct rg_planes *planes = calloc(1, sizeof *planes);
+    if (!planes) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    planes->settings = settings;
+    RG_MUST(pthread_mutex_init(&planes->lock, NULL));
+    RG_MUST(pthread_cond_init(&planes->end, NULL));
+    int rc = open_all(planes, ret_summary, err);
+    if (rc == 0 && planes->count) {
+        planes->ticking = pthread_create(&planes->ticker, NULL, tick, planes) == 0;
+        rc = planes->ticking ? 0 : rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    if (rc < 0) {
+        rg_planes_close(planes);
+        return rc;
+    }
+    *ret_planes = planes;
+    return 0;
+}
+
+void rg_planes_stop(struct rg_planes *planes)
+{
+    pthread_mutex_lock(&planes->lock);
+    planes->stopping = true;
+    pthread_cond_broadcast(&planes->end);
+    pthread_mutex_unlock(&planes->lock);
+    for (size_t i = 0; i < planes->count; i++) {
+        rg_pool_stop(planes->planes[i]->pool);
+        rg_slab_stop(planes->planes[i]->slab);
+    }
+}
+
+void rg_planes_close(struct rg_planes *planes)
+{
+    if (!planes) {
+        return;
+    }
+    rg_planes_stop(planes);
+    if (planes->ticking) {
+        RG_MUST(pthread_join(planes->ticker, NULL));
+    }
+    for (size_t i = 0; i < planes->count; i++) {
+        free_plane(planes->planes[i]);
+    }
+    pthread_cond_destroy(&planes->end);
+    pthread_mutex_destroy(&planes->lock);
+    free(planes);
+}
+
+/* ---- Choosing ---- */
+
+/* "tcp;ofi_rxm" in a token is the provider of the path "ofi:tcp". */
+static bool same_provider(const char *path, const char *provider)
+{
+    struct span rest = rg_span_text(provider);
+    struct span first = rg_span_cut(&rest, ';');
+    struct span own = rg_span_skip(rg_span_text(path), strlen("ofi:"));
+    return rg_span_eq(first, own);
+}
+
+static bool carries(const struct plane *plane, const struct rg_rdma_window *window)
+{
+    return plane->kind == window->transport &&
+           (plane->kind != RG_TRANSPORT_OFI || same_provider(plane->path, window->provider));
+}
+
+/* The next rail in turn that carries such windows, one that is up if there is any. */
+static struct plane *choose(struct rg_planes *planes, const struct rg_rdma_window *window)
+{
+    struct plane *fallback = NULL;
+    size_t start = atomic_fetch_add(&planes->next, 1);
+    for (size_t i = 0; i < planes->count; i++) {
+        struct plane *plane = planes->planes[(start + i) % planes->count];
+        if (!carries(plane, window)) {
+            continue;
+        }
+        struct rg_pool_state state;
+        rg_pool_state(plane->pool, &state);
+        if (state.up) {
+            return plane;
+        }
+        fallback = plane;
+    }
+    return fallback;
+}
+
+const char *rg_planes_objection(const struct rg_planes *planes, const struct rg_rdma_window *window,
+                                uint64_t length)
+{
+    if (planes->settings->rdma == RG_RDMA_OFF) {
+        return "rdma-off";
+    }
+    if (!rg_dialect_is_served(window->dialect)) {
+        return "dialect-not-served";
+    }
+    bool carried = false;
+    for (size_t i = 0; i < planes->count && !carried; i++) {
+        carried = carries(planes->planes[i], window);
+    }
+    /* Sessions have lanes of their own; a session's token means nothing here. */
+    if (!carried || window->session[0]) {
+        return "no-transport";
+    }
+    if (length == 0) {
+        return "empty-object";
+    }
+    if (length > window->length) {
+        return "window-too-small";
+    }
+    return length < (uint64_t)planes->settings->rdma_size_min ? "below-minimum" : NULL;
+}
+
+/* ---- Ceilings of one account ---- */
+
+static bool enter(struct rg_planes *planes, const char *account)
+{
+    bool allowed = false;
+    struct usage *place = NULL;
+    pthread_mutex_lock(&planes->lock);
+    for (size_t i = 0; i < ACCOUNTS_MAX; i++) {
+        struct usage *usage = &planes->usage[i];
+        if (usage->count && strcmp(usage->account, account) == 0) {
+            place = usage;
+            break;
+        }
+        if (!usage->count && !place) {
+            place = usage;
+        }
+    }
+    if (place && place->count < (unsigned)planes->settings->rdma_account_max) {
+        if (place->count == 0) {
+            snprintf(place->account, sizeof place->account, "%s", account);
+        }
+        place->count++;
+        allowed = true;
+    }
+    pthread_mutex_unlock(&planes->lock);
+    return allowed;
+}
+
+static void leave(struct rg_planes *planes, const char *account)
+{
+    pthread_mutex_lock(&planes->lock);
+    for (size_t i = 0; i < ACCOUNTS_MAX; i++) {
+        struct usage *usage = &planes->usage[i];
+        if (usage->count && strcmp(usage->account, account) == 0) {
+            usage->count--;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&planes->lock);
+}
+
+/* ---- Moving ---- */
+
+static int decline(struct rg_planes *planes, struct rg_plane_result *result, const char *reason,
+                   struct rg_error *err)
+{
+    rg_planes_count_decline(planes, reason);
+    result->reason = reason;
+    return rg_fail(err, RG_RDMA_NOT_SUPPORTED);
+}
+
+/* Why nothing was moved; NULL when it is not a matter of declining. */
+static const char *untouched_reason(int rc)
+{
+    switch (-rc) {
+    case RG_LIMIT:
+        return "no-slot";
+    case RG_RDMA_NOT_SUPPORTED:
+        return "no-transport";
+    case RG_RDMA_TRANSFER_FAILED:
+        return "unreachable";
+    case RG_TIMED_OUT:
+        return "too-slow";
+    case RG_CANCELLED:
+        return "stopping";
+    default:
+        return NULL;
+    }
+}
+
+static void count_success(struct plane *plane, const struct rg_plane_transfer *transfer,
+                          const struct rg_transfer_report *report)
+{
+    enum rg_dialect dialect = transfer->window->dialect;
+    add(&plane->transfers[transfer->use][dialect], 1);
+    add(&plane->bytes[transfer->use][dialect], report->bytes);
+    observe(&plane->seconds, (double)report->wall_ns / 1e9);
+    uint64_t longer = RG_MAX(report->disk_ns, report->wire_ns);
+    if (longer) {
+        observe(&plane->overlap, (double)report->wall_ns / (double)longer);
+    }
+}
+
+static int run(struct rg_planes *planes, struct plane *plane, struct rg_lease *lease,
+               const struct rg_plane_transfer *transfer, uint64_t deadline_ms,
+               struct rg_plane_result *result, struct rg_error *err)
+{
+    uint64_t now_ms = rg_clock_ms();
+    struct rg_transfer pipeline = RG_TRANSFER_INIT;
+    pipeline.lane = lease->lane;
+    pipeline.disk = lease->disk;
+    pipeline.slab = plane->slab;
+    pipeline.window = transfer->window;
+    pipeline.file.fd = transfer->fd;
+    pipeline.file_offset = transfer->file_offset;
+    pipeline.length = transfer->length;
+    pipeline.queue_ms = (uint32_t)planes->settings->rdma_queue_wait;
+    pipeline.budget_ms = (uint32_t)(deadline_ms > now_ms ? deadline_ms - now_ms : 1);
+    pipeline.cancel = &planes->stopping;
+    pipeline.consume = transfer->consume;
+    pipeline.consume_context = transfer->consume_context;
+    struct rg_transfer_report report = {0};
+    int rc = transfer->use == RG_PLANE_GET ? rg_pipeline_get(&pipeline, &report, err)
+                                           : rg_pipeline_put(&pipeline, &report, err);
+    if (rc == 0) {
+        count_success(plane, transfer, &report);
+        return 0;
+    }
+    const char *reason = report.touched ? NULL : untouched_reason(rc);
+    if (reason) {
+        return decline(planes, result, reason, err);
+    }
+    add(&plane->failures[report.cause], 1);
+    if (rc == -RG_TIMED_OUT || rc == -RG_CANCELLED) {
+        err->code = RG_RDMA_TRANSFER_FAILED;
+        return -RG_RDMA_TRANSFER_FAILED;
+    }
+    return rc;
+}
+
+static int move(struct rg_planes *planes, const struct rg_plane_transfer *transfer,
+                struct rg_plane_result *result, struct rg_error *err)
+{
+    uint64_t deadline_ms = rg_clock_ms() + (uint64_t)planes->settings->rdma_budget;
+    struct plane *plane = choose(planes, transfer->window);
+    RG_ASSERT(plane);
+    struct rg_lease lease = {0};
+    int rc = rg_pool_lease(plane->pool, (uint32_t)planes->settings->rdma_queue_wait, &lease, err);
+    if (rc < 0) {
+        const char *reason = rc == -RG_LIMIT       ? "no-lane"
+                             : rc == -RG_CANCELLED ? "stopping"
+                                                   : "rail-down";
+        return decline(planes, result, reason, err);
+    }
+    memcpy(result->path, plane->path, sizeof result->path);
+    rc = run(planes, plane, &lease, transfer, deadline_ms, result, err);
+    rg_pool_return(&lease);
+    return rc;
+}
+
+int rg_planes_move(struct rg_planes *planes, const struct rg_plane_transfer *transfer,
+                   struct rg_plane_result *ret_result, struct rg_error *err)
+{
+    *ret_result = (struct rg_plane_result){0};
+    const char *reason = rg_planes_objection(planes, transfer->window, transfer->length);
+    if (reason) {
+        return decline(planes, ret_result, reason, err);
+    }
+    if (!enter(planes, transfer->account)) {
+        return decline(planes, ret_result, "account-limit", err);
+    }
+    int rc = move(planes, transfer, ret_result, err);
+    leave(planes, transfer->account);
+    return rc;
+}
+
+/* ---- What operators see ---- */
+
+bool rg_planes_enabled(const struct rg_planes *planes)
+{
+    return planes->settings->rdma != RG_RDMA_OFF;
+}
+
+size_t rg_planes_count(const struct rg_planes *planes)
+{
+    return planes->count;
+}
+
+void rg_planes_state(const struct rg_planes *planes, size_t i, struct rg_plane_state *ret_state)
+{
+    RG_ASSERT(i < planes->count);
+    ret_state->kind = planes->planes[i]->kind;
+    rg_pool_state(planes->planes[i]->pool, &ret_state->pool);
+    rg_slab_state(planes->planes[i]->slab, &ret_state->slab);
+}
+
+static const char *const use_names[RG_PLANE_USE_COUNT] = {
+    [RG_PLANE_GET] = "GetObject",
+    [RG_PLANE_PUT] = "PutObject",
+    [RG_PLANE_PART] = "UploadPart",
+};
+
+static void write_moved(struct rg_planes *planes, bool bytes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        const struct plane *plane = planes->planes[i];
+        for (int use = 0; use < RG_PLANE_USE_COUNT; use++) {
+            for (int dialect = 0; dialect < RG_DIALECT_COUNT; dialect++) {
+                if (!get(&plane->transfers[use][dialect])) {
+                    continue;
+                }
+                rg_buf_addf(
+                    out,
+                    "%s{operation=\"%s\",dialect=\"%s\",path=\"%s\",rail=\"%zu\"} %" PRIu64 "\n",
+                    name, use_names[use], rg_dialect_name((enum rg_dialect)dialect), plane->path, i,
+                    get(bytes ? &plane->bytes[use][dialect] : &plane->transfers[use][dialect]));
+            }
+        }
+    }
+}
+
+void rg_planes_write_transfers(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    write_moved(planes, false, name, out);
+}
+
+void rg_planes_write_bytes(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    write_moved(planes, true, name, out);
+}
+
+void rg_planes_write_declines(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < REASON_COUNT; i++) {
+        if (get(&planes->declines[i])) {
+            rg_buf_addf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", name, reasons[i],
+                        get(&planes->declines[i]));
+        }
+    }
+}
+
+void rg_planes_write_failures(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        for (int cause = 0; cause < RG_CAUSE_COUNT; cause++) {
+            uint64_t count = get(&planes->planes[i]->failures[cause]);
+            if (count) {
+                rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",cause=\"%s\"} %" PRIu64 "\n", name,
+                            planes->planes[i]->path, i, rg_cause_name((enum rg_cause)cause), count);
+            }
+        }
+    }
+}
+
+static void write_histogram(const struct histogram *histogram, const char *path, size_t rail,
+                            const char *name, struct rg_buf *out)
+{
+    uint64_t below = 0;
+    for (size_t i = 0; i <= histogram->bound_count; i++) {
+        below += get(&histogram->buckets[i]);
+        if (i < histogram->bound_count) {
+            rg_buf_addf(out, "%s_bucket{path=\"%s\",rail=\"%zu\",le=\"%g\"} %" PRIu64 "\n", name,
+                        path, rail, histogram->bounds[i], below);
+        }
+    }
+    rg_buf_addf(out, "%s_bucket{path=\"%s\",rail=\"%zu\",le=\"+Inf\"} %" PRIu64 "\n", name, path,
+                rail, below);
+    rg_buf_addf(out, "%s_sum{path=\"%s\",rail=\"%zu\"} %.6f\n", name, path, rail,
+                (double)get(&histogram->sum_micro) / 1e6);
+    rg_buf_addf(out, "%s_count{path=\"%s\",rail=\"%zu\"} %" PRIu64 "\n", name, path, rail, below);
+}
+
+void rg_planes_write_waits(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        write_histogram(&planes->planes[i]->waits, planes->planes[i]->path, i, name, out);
+    }
+}
+
+void rg_planes_write_seconds(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        write_histogram(&planes->planes[i]->seconds, planes->planes[i]->path, i, name, out);
+    }
+}
+
+void rg_planes_write_overlap(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        write_histogram(&planes->planes[i]->overlap, planes->planes[i]->path, i, name, out);
+    }
+}
+
+void rg_planes_write_rails(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        struct rg_plane_state state;
+        rg_planes_state(planes, i, &state);
+        rg_buf_addf(out,
+                    "%s{path=\"%s\",rail=\"%zu\",device=\"%s\",address=\"%s\",hardware=\"%s\"} "
+                    "%d\n",
+                    name, planes->planes[i]->path, i, state.pool.device, state.pool.address,
+                    state.pool.is_hardware ? "yes" : "no", state.pool.up);
+    }
+}
+
+void rg_planes_write_lanes(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        struct rg_plane_state state;
+        rg_planes_state(planes, i, &state);
+        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"leased\"} %zu\n", name,
+                    planes->planes[i]->path, i, state.pool.lanes_leased);
+        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"open\"} %zu\n", name,
+                    planes->planes[i]->path, i, state.pool.lanes_open);
+        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"allowed\"} %zu\n", name,
+                    planes->planes[i]->path, i, state.pool.lanes_max);
+    }
+}
+
+void rg_planes_write_slots(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        struct rg_plane_state state;
+        rg_planes_state(planes, i, &state);
+        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"in-use\"} %zu\n", name,
+                    planes->planes[i]->path, i, state.slab.slots_in_use);
+        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"condemned\"} %zu\n", name,
+                    planes->planes[i]->path, i, state.slab.slots_condemned);
+        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"all\"} %zu\n", name,
+                    planes->planes[i]->path, i, state.slab.slots_total);
+    }
+}
+
+void rg_planes_write_pinned(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        struct rg_plane_state state;
+        rg_planes_state(planes, i, &state);
+        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\"} %" PRIu64 "\n", name,
+                    planes->planes[i]->path, i, state.slab.locked_bytes);
+    }
+}

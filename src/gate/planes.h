@@ -1,0 +1,98 @@
+/*
+ * The gateway's data planes: the rails it opened, with their staging memory and lanes, and the one
+ * call by which a verb moves an object's bytes to or from a client's window. It knows nothing of
+ * HTTP; what a verb answers is the verb's.
+ */
+#ifndef RG_GATE_PLANES_H
+#define RG_GATE_PLANES_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/settings.h"
+#include "rdma/lane.h"
+#include "rdma/pipeline.h"
+#include "rdma/slab.h"
+#include "rdma/token.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rg_planes;
+
+/*
+ * Opens what the settings ask for and this machine has. *ret_summary (appended) gets one line for
+ * people: each rail with its path, device and address, and why the others are not there. With
+ * `rdma` off nothing is opened and *ret_planes declines everything. RG_SETTING: a setting is not
+ * valid, nothing could be opened with `rdma` on, or the locked-memory limit is too low.
+ */
+int rg_planes_open(const struct rg_settings *settings, struct rg_planes **ret_planes,
+                   struct rg_buf *ret_summary, struct rg_error *err);
+
+/* Wakes all who wait for a lane or a slot, and lets nobody in any more. */
+void rg_planes_stop(struct rg_planes *planes);
+
+/* No transfer may be under way. NULL is allowed. */
+void rg_planes_close(struct rg_planes *planes);
+
+enum rg_plane_use { RG_PLANE_GET, RG_PLANE_PUT, RG_PLANE_PART, RG_PLANE_USE_COUNT };
+
+struct rg_plane_transfer {
+    enum rg_plane_use use;
+    const struct rg_rdma_window *window;
+    uint64_t length; /* bytes, from the start of the window */
+    int fd;          /* read for GET, written otherwise */
+    uint64_t file_offset;
+    const char *account;          /* access key, for the ceiling of one account */
+    rg_pipeline_consumer consume; /* may be NULL */
+    void *consume_context;
+};
+
+struct rg_plane_result {
+    char path[RG_RAIL_PATH_MAX + 1]; /* "ofi:tcp"; set when a rail was used */
+    const char *reason;              /* why it was declined, a metrics label; NULL: it was not */
+};
+
+/*
+ * Moves the bytes. 0: all are there. RG_RDMA_NOT_SUPPORTED: declined with result->reason; nothing
+ * was touched, neither the client's memory nor (PUT) the file. Other errors: the transfer broke;
+ * the lane is quiet, the file may hold some of the bytes.
+ */
+int rg_planes_move(struct rg_planes *planes, const struct rg_plane_transfer *transfer,
+                   struct rg_plane_result *ret_result, struct rg_error *err);
+
+/*
+ * What rg_planes_move would say without waiting: NULL, or the reason for declining a transfer of
+ * that length into that window. For PUT, before anything is opened.
+ */
+const char *rg_planes_objection(const struct rg_planes *planes, const struct rg_rdma_window *window,
+                                uint64_t length);
+
+/* ---- What operators see ---- */
+
+struct rg_plane_state {
+    enum rg_transport_kind kind;
+    struct rg_pool_state pool;
+    struct rg_slab_state slab;
+};
+
+bool rg_planes_enabled(const struct rg_planes *planes);
+size_t rg_planes_count(const struct rg_planes *planes);
+void rg_planes_state(const struct rg_planes *planes, size_t i, struct rg_plane_state *ret_state);
+
+/* Counts a request that was declined before it came here (no token, dialect not served ...). */
+void rg_planes_count_decline(struct rg_planes *planes, const char *reason);
+
+/* Appends the samples of a family of metrics.tbl, the name given. */
+void rg_planes_write_transfers(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_bytes(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_declines(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_failures(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_waits(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_seconds(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_overlap(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_rails(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_lanes(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_slots(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_pinned(struct rg_planes *planes, const char *name, struct rg_buf *out);
+
+#endif
