@@ -1063,6 +1063,7 @@ int rg_http_reload_tls(struct rg_http_server *server, struct rg_error *err)
 
 /* What the library says is about single connections, except when the system runs out of something.
  */
+RG_PRINTF(2, 0)
 static void log_library(void *context, const char *format, va_list args)
 {
     struct rg_http_server *server = context;
