@@ -164,15 +164,23 @@ static void set_target(struct rg_head *head, struct span target)
     head->target.value = store(head, query);
 }
 
+/* Most names differ in length already: many look-ups are made for one request. */
+static bool has_name(const struct rg_head *head, size_t i, const char *name, size_t name_len)
+{
+    const struct rg_head_field *field = &head->fields[i];
+    return field->name_len == name_len &&
+           strncasecmp(head->text.data + field->name, name, name_len) == 0;
+}
+
 /* How many fields have the name; *ret_value is the first. */
 static size_t count_fields(const struct rg_head *head, const char *name, struct span *ret_value)
 {
     size_t count = 0;
-    struct span field;
-    struct span value;
-    for (size_t i = 0; rg_head_field_at(head, i, &field, &value); i++) {
-        if (rg_span_is_nocase(field, name)) {
-            *ret_value = count++ ? *ret_value : value;
+    size_t name_len = strlen(name);
+    size_t all = rg_buf_ok(&head->text) ? head->field_count : 0;
+    for (size_t i = 0; i < all; i++) {
+        if (has_name(head, i, name, name_len) && count++ == 0) {
+            *ret_value = stored(head, head->fields[i].value, head->fields[i].value_len);
         }
     }
     return count;
@@ -273,13 +281,5 @@ bool rg_head_field_at(const struct rg_head *head, size_t i, struct span *ret_nam
 
 bool rg_head_find(const struct rg_head *head, const char *name, struct span *ret_value)
 {
-    struct span field;
-    struct span value;
-    for (size_t i = 0; rg_head_field_at(head, i, &field, &value); i++) {
-        if (rg_span_is_nocase(field, name)) {
-            *ret_value = value;
-            return true;
-        }
-    }
-    return false;
+    return count_fields(head, name, ret_value) > 0;
 }
