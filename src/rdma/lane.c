@@ -19,6 +19,7 @@ struct place {
     struct rg_lane *lane; /* NULL: opened when it is next leased */
     struct rg_disk *disk; /* survives its lane */
     bool leased;
+    uint64_t peer; /* whom the lane was last leased for; 0: nobody in particular */
 };
 
 struct rg_pool {
@@ -80,6 +81,7 @@ static struct rg_lane *take_idle_lane(struct rg_pool *pool)
     for (size_t i = 0; i < pool->free_count; i++) {
         struct place *place = &pool->places[pool->free[i]];
         if (place->lane) {
+            place->peer = 0;
             return RG_TAKE(place->lane);
         }
     }
@@ -290,8 +292,42 @@ static int fail_down(struct rg_pool *pool, struct rg_error *err)
                     pool->retry_at_ms > now ? pool->retry_at_ms - now : 0, pool->reason);
 }
 
+/* A peer that lanes connect to, as a number; 0 where they do not. */
+static uint64_t peer_of(const struct rg_rdma_window *window)
+{
+    if (!window || window->endpoint_len == 0) {
+        return 0;
+    }
+    uint64_t sum = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < window->endpoint_len; i++) {
+        sum = (sum ^ window->endpoint[i]) * 0x100000001b3u;
+    }
+    return sum ? sum : 1;
+}
+
+/*
+ * Which of the free places suits: one that knows the peer, else one that is bound to nobody, else
+ * the one used last.
+ */
+static size_t choose_free(const struct rg_pool *pool, uint64_t peer)
+{
+    size_t best = pool->free_count - 1;
+    bool is_fresh = false;
+    for (size_t i = pool->free_count; peer && i > 0; i--) {
+        const struct place *place = &pool->places[pool->free[i - 1]];
+        if (place->peer == peer) {
+            return i - 1;
+        }
+        if (!is_fresh && place->peer == 0) {
+            best = i - 1;
+            is_fresh = true;
+        }
+    }
+    return best;
+}
+
 /* With the lock held: a place, and the rail kept for it. */
-static int take_place(struct rg_pool *pool, uint32_t wait_ms, uint64_t *ret_waited,
+static int take_place(struct rg_pool *pool, uint64_t peer, uint32_t wait_ms, uint64_t *ret_waited,
                       uint32_t *ret_index, struct rg_error *err)
 {
     uint64_t start = rg_clock_ns();
@@ -303,8 +339,13 @@ static int take_place(struct rg_pool *pool, uint32_t wait_ms, uint64_t *ret_wait
     }
     pool->wait_ns += *ret_waited;
     if (granted) {
-        *ret_index = pool->free[--pool->free_count];
+        size_t chosen = choose_free(pool, peer);
+        *ret_index = pool->free[chosen];
+        pool->free_count--;
+        memmove(&pool->free[chosen], &pool->free[chosen + 1],
+                (pool->free_count - chosen) * sizeof *pool->free);
         pool->places[*ret_index].leased = true;
+        pool->places[*ret_index].peer = peer;
         pool->rail_users++;
         pool->leases++;
         rg_turn_wake(&pool->line);
@@ -347,11 +388,17 @@ static int fill_place(struct rg_pool *pool, struct place *place, struct rg_rail 
 int rg_pool_lease(struct rg_pool *pool, uint32_t wait_ms, struct rg_lease *ret_lease,
                   struct rg_error *err)
 {
+    return rg_pool_lease_for(pool, NULL, wait_ms, ret_lease, err);
+}
+
+int rg_pool_lease_for(struct rg_pool *pool, const struct rg_rdma_window *window, uint32_t wait_ms,
+                      struct rg_lease *ret_lease, struct rg_error *err)
+{
     uint64_t waited = 0;
     uint32_t index = 0;
     lock_pool(pool);
     retry_locked(pool);
-    int rc = take_place(pool, wait_ms, &waited, &index, err);
+    int rc = take_place(pool, peer_of(window), wait_ms, &waited, &index, err);
     struct rg_rail *rail = pool->rail;
     unlock_pool(pool);
     if (pool->config.observe_wait) {

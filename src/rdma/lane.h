@@ -98,6 +98,13 @@ int rg_pool_lease(struct rg_pool *pool, uint32_t wait_ms, struct rg_lease *ret_l
                   struct rg_error *err);
 
 /*
+ * The same, and where lanes keep connections (ofi), a lane that was last used for this window's
+ * peer is preferred. `window` is only looked at during the call.
+ */
+int rg_pool_lease_for(struct rg_pool *pool, const struct rg_rdma_window *window, uint32_t wait_ms,
+                      struct rg_lease *ret_lease, struct rg_error *err);
+
+/*
  * Gives the lane back. What it did decides: a sound lane with nothing outstanding is kept; a broken
  * one is closed (RG_BROKE_CONNECTION), and RG_BROKE_DEVICE also takes the rail out. After a
  * broken connection the rail is asked (rg_rail_check) whether it is its own fault.

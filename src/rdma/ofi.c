@@ -67,6 +67,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -82,8 +83,13 @@
 #define KNOCK_AGAIN_MS 1000
 #define KNOCK_MS       20
 
+/* Sleeps where there is no descriptor to sleep on. */
+#define NAP_FIRST_US 10
+#define NAP_MAX_US   400
+#define USUAL_MAX_US 2000
+
 /* Peers whose addresses (and connections) a lane keeps. */
-#define PEERS_PER_LANE 8
+#define PEERS_PER_LANE 16
 
 /* Windows that one shm endpoint serves before it is renewed: each may come from a new peer. */
 #define SHM_MINTS_PER_ENDPOINT 64
@@ -233,7 +239,8 @@ struct peer {
     _Alignas(8) uint8_t name[RG_OFI_NAME_MAX + 1]; /* a sockaddr, or text */
     size_t name_len;
     fi_addr_t address;
-    int alive_fd; /* shm: the peer's file, whose lock tells whether it lives; -1 */
+    int alive_fd;      /* shm: the peer's file, whose lock tells whether it lives; -1 */
+    uint64_t last_use; /* by the lane's count of binds */
 };
 
 struct ofi_lane {
@@ -248,11 +255,14 @@ struct ofi_lane {
     int shm_lock_fd; /* our own shm file, locked; -1 */
     struct operation operations[RG_LANE_DEPTH_MAX];
     struct peer peers[PEERS_PER_LANE];
-    struct peer *peer;   /* bound */
+    struct peer *peer; /* bound */
+    uint64_t binds;
     bool reached;        /* the bound peer has taken an operation since bind */
     uint64_t refused_at; /* ms; when it first did not; 0: never */
     uint64_t knock_at;   /* ms; when to look whether it is there at all */
-    uint64_t nap_us;     /* next sleep where there is no descriptor */
+    uint64_t posted_ns;  /* the last post */
+    uint64_t usual_us;   /* how long operations take, smoothed */
+    uint64_t nap_us;     /* the last sleep where there is no descriptor; 0: none since a move */
     unsigned mints;      /* since the endpoint was opened */
     unsigned windows;    /* minted and not revoked */
 };
@@ -415,9 +425,18 @@ static void name_address(struct ofi_rail *rail)
     }
 }
 
+static bool is_ip(const char *text)
+{
+    struct in6_addr unused;
+    return inet_pton(AF_INET, text, &unused) == 1 || inet_pton(AF_INET6, text, &unused) == 1;
+}
+
 static int get_info(struct ofi_rail *rail, const struct rg_rail_config *config,
                     struct rg_error *err)
 {
+    if (rail->provider == PROVIDER_TCP && config->address[0] && !is_ip(config->address)) {
+        return rg_failf(err, RG_SETTING, "\"%s\" is not an IP address.", config->address);
+    }
     struct fi_info *hints = make_hints(rail->provider, rail->provider_name);
     if (!hints) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
@@ -541,7 +560,15 @@ static int set_up(struct ofi_rail *rail, struct rg_error *err)
     }
     describe_rail(rail);
     rc = open_domain(rail, err);
-    return rc < 0 ? rc : try_endpoint(rail, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = try_endpoint(rail, err);
+    if (rc == -RG_SERVICE_UNAVAILABLE) {
+        return rg_failf(err, RG_SETTING, "Address \"%s\" is not one of this machine's.",
+                        rail->rail.address);
+    }
+    return rc;
 }
 
 static int ofi_rail_open(const struct rg_rail_config *config, struct rg_rail **ret_rail,
@@ -770,6 +797,11 @@ static int open_endpoint(struct ofi_lane *lane, char role, struct rg_error *err)
     if (own) {
         library.freeinfo(own);
     }
+    if (rc == -FI_EADDRNOTAVAIL) {
+        close_endpoint(lane);
+        return rg_failf(err, RG_SERVICE_UNAVAILABLE, "Address \"%s\" is not one of this machine's.",
+                        rail->rail.address);
+    }
     if (rc) {
         close_endpoint(lane);
         return fail_provider(err, "no endpoint", rail->provider_name, rc);
@@ -898,6 +930,25 @@ static struct peer *unused_peer(struct ofi_lane *lane)
     return NULL;
 }
 
+/* Makes sure of an unused place; the peer that was used longest ago gives way. */
+static int make_room(struct ofi_lane *lane, struct rg_error *err)
+{
+    if (unused_peer(lane)) {
+        return 0;
+    }
+    if (lane->rail->provider == PROVIDER_SHM) {
+        struct peer *oldest = &lane->peers[0];
+        for (size_t i = 1; i < PEERS_PER_LANE; i++) {
+            oldest = lane->peers[i].last_use < oldest->last_use ? &lane->peers[i] : oldest;
+        }
+        forget_peer(lane, oldest);
+        return 0;
+    }
+    /* Elsewhere taking one address out leaves its connection open; a new endpoint starts clean. */
+    close_endpoint(lane);
+    return open_endpoint(lane, 'i', err);
+}
+
 static bool is_peer_alive(const struct peer *peer)
 {
     return peer->alive_fd < 0 || is_owner_alive(peer->alive_fd);
@@ -915,13 +966,8 @@ static int add_peer(struct ofi_lane *lane, const struct rg_rdma_window *window,
     }
     memcpy(fresh.name, window->endpoint, window->endpoint_len);
     fresh.name_len = window->endpoint_len;
+    rc = make_room(lane, err);
     struct peer *peer = unused_peer(lane);
-    if (!peer) {
-        /* Taking one address out leaves its connection open; a new endpoint starts clean. */
-        close_endpoint(lane);
-        rc = open_endpoint(lane, 'i', err);
-        peer = &lane->peers[0];
-    }
     if (rc < 0) {
         close_fd(fresh.alive_fd);
         return rc;
@@ -946,6 +992,10 @@ static int ofi_lane_bind(struct rg_lane *public, const struct rg_rdma_window *wi
                         window->provider, lane->rail->provider_name);
     }
     int rc = open_endpoint(lane, 'i', err);
+    if (rc == -RG_SERVICE_UNAVAILABLE) {
+        return rg_lane_break(public, RG_BROKE_DEVICE, RG_CAUSE_PORT_DOWN, lane->rail->rail.address,
+                             err);
+    }
     if (rc < 0) {
         return rc;
     }
@@ -961,6 +1011,7 @@ static int ofi_lane_bind(struct rg_lane *public, const struct rg_rdma_window *wi
         }
     }
     lane->peer = peer;
+    peer->last_use = ++lane->binds;
     lane->reached = false;
     lane->refused_at = 0;
     return 0;
@@ -1074,6 +1125,7 @@ static int post(struct ofi_lane *lane, struct rg_region *region, uint64_t region
         return rg_lane_break(&lane->lane, RG_BROKE_CONNECTION, RG_CAUSE_OTHER, explain(rc), err);
     }
     operation->busy = true;
+    lane->posted_ns = rg_clock_ns();
     lane->reached = true;
     lane->nap_us = 0;
     return 0;
@@ -1185,6 +1237,8 @@ static int ofi_lane_poll(struct rg_lane *public, struct rg_completion *completio
         }
     }
     if (count > 0) {
+        uint64_t took_us = RG_MIN((rg_clock_ns() - lane->posted_ns) / 1000, (uint64_t)USUAL_MAX_US);
+        lane->usual_us = (3 * lane->usual_us + took_us) / 4;
         lane->nap_us = 0;
     }
     *ret_count = count;
@@ -1203,8 +1257,24 @@ static int sleep_on(int fd, int wake_fd, uint64_t timeout_us)
     return rc > 0 && items[1].revents ? 1 : 0;
 }
 
-#define NAP_FIRST_US 10
-#define NAP_MAX_US   500
+/*
+ * Sleeping without a descriptor: first for half of what an operation usually takes, then in short
+ * naps that grow.
+ */
+static uint64_t next_nap_us(struct ofi_lane *lane)
+{
+    static _Thread_local bool is_exact;
+    if (!is_exact) {
+        /* A thread's sleeps are 50 us too long by default. */
+        is_exact = prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL) == 0;
+    }
+    if (lane->nap_us == 0 && lane->lane.outstanding > 0 && lane->usual_us / 2 > NAP_FIRST_US) {
+        lane->nap_us = NAP_FIRST_US;
+        return lane->usual_us / 2;
+    }
+    lane->nap_us = lane->nap_us ? RG_MIN(lane->nap_us * 2, (uint64_t)NAP_MAX_US) : NAP_FIRST_US;
+    return lane->nap_us;
+}
 
 static int ofi_lane_sleep(struct rg_lane *public, int wake_fd, uint64_t timeout_us,
                           struct rg_error *err)
@@ -1224,8 +1294,7 @@ static int ofi_lane_sleep(struct rg_lane *public, int wake_fd, uint64_t timeout_
         return rg_lane_break(public, RG_BROKE_CONNECTION, RG_CAUSE_PEER_GONE,
                              "its process has ended", err);
     }
-    lane->nap_us = lane->nap_us ? RG_MIN(lane->nap_us * 2, (uint64_t)NAP_MAX_US) : NAP_FIRST_US;
-    return sleep_on(-1, wake_fd, RG_MIN(lane->nap_us, timeout_us));
+    return sleep_on(-1, wake_fd, RG_MIN(next_nap_us(lane), timeout_us));
 }
 
 static int ofi_lane_flush(struct rg_lane *public, unsigned *ret_quiet, struct rg_error *err)

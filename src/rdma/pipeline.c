@@ -121,16 +121,20 @@ static int post(struct run *run, struct staged *staged, struct rg_error *err)
     size_t length = piece_length(run, staged->piece);
     uint64_t cookie = (uint64_t)(staged - run->slots);
     struct rg_region *region = rg_slab_region(transfer->slab);
+    struct rg_error error; /* "not now" is no error of the transfer's */
     int rc = run->is_put ? rg_lane_read(transfer->lane, region, region_offset, window_offset,
-                                        length, cookie, err)
+                                        length, cookie, &error)
                          : rg_lane_write(transfer->lane, region, region_offset, window_offset,
-                                         length, cookie, err);
+                                         length, cookie, &error);
     if (rc == 0) {
         staged->on_wire = true;
         run->report->touched = true;
         begin(&run->wire);
     }
     run->refused = run->refused || rc == -RG_LIMIT;
+    if (rc < 0 && rc != -RG_LIMIT && err) {
+        *err = error;
+    }
     return rc;
 }
 
@@ -340,15 +344,22 @@ static int wait_for_any(struct run *run, struct rg_error *err)
         return 0;
     }
     struct rg_completion ended[RG_LEASE_SLOTS_MAX];
+    struct rg_error error;
     size_t count = 0;
     int wake_fd = rg_disk_in_flight(transfer->disk) > 0 ? rg_disk_fd(transfer->disk) : -1;
     int rc = rg_lane_wait(transfer->lane, ended, RG_ARRAY_LENGTH(ended), wake_fd,
-                          is_idle ? REFUSED_SLICE_MS : SLICE_MS, &count, err);
+                          is_idle ? REFUSED_SLICE_MS : SLICE_MS, &count, &error);
     run->refused = false;
     if (rc == -RG_TIMED_OUT) {
         return 0;
     }
-    return rc < 0 ? rc : end_posts(run, ended, count, err);
+    if (rc < 0) {
+        if (err) {
+            *err = error;
+        }
+        return rc;
+    }
+    return end_posts(run, ended, count, err);
 }
 
 static int move(struct run *run, struct rg_error *err)

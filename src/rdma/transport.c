@@ -15,7 +15,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* How long a flush lets a sound lane finish by itself: that way nothing has to be torn down. */
 #define FLUSH_GRACE_MS 100
@@ -573,7 +574,7 @@ int rg_window_revoke(struct rg_target *target, bool settled, struct rg_error *er
 }
 
 int rg_lane_progress(struct rg_lane *lane, uint32_t timeout_ms, const atomic_bool *stop,
-                     struct rg_error *err)
+                     int wake_fd, struct rg_error *err)
 {
     if (!lane->rail->target_needs_progress) {
         return 0;
@@ -599,7 +600,7 @@ int rg_lane_progress(struct rg_lane *lane, uint32_t timeout_ms, const atomic_boo
             continue;
         }
         uint64_t left_us = (deadline - now) / 1000 + 1;
-        rc = transport_of(lane)->lane_sleep(lane, -1, RG_MIN(left_us, PROGRESS_SLICE_US), err);
+        rc = transport_of(lane)->lane_sleep(lane, wake_fd, RG_MIN(left_us, PROGRESS_SLICE_US), err);
         if (rc < 0) {
             return rc;
         }
@@ -611,6 +612,7 @@ struct rg_progress {
     struct rg_lane *lane;
     pthread_t thread;
     atomic_bool stop;
+    int wake_fd;
     int rc;
     struct rg_error error;
 };
@@ -618,10 +620,9 @@ struct rg_progress {
 static void *run_progress(void *argument)
 {
     struct rg_progress *progress = argument;
-    /* Where there is nothing to sleep on, naps must be as short as they say. */
-    (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
     while (progress->rc == 0 && !atomic_load(&progress->stop)) {
-        progress->rc = rg_lane_progress(progress->lane, 1000, &progress->stop, &progress->error);
+        progress->rc = rg_lane_progress(progress->lane, 1000, &progress->stop, progress->wake_fd,
+                                        &progress->error);
     }
     return NULL;
 }
@@ -637,8 +638,14 @@ int rg_progress_start(struct rg_lane *lane, struct rg_progress **ret_progress, s
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     progress->lane = lane;
-    int failed = pthread_create(&progress->thread, NULL, run_progress, progress);
+    progress->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int failed = progress->wake_fd < 0
+                     ? errno
+                     : pthread_create(&progress->thread, NULL, run_progress, progress);
     if (failed) {
+        if (progress->wake_fd >= 0) {
+            close(progress->wake_fd);
+        }
         free(progress);
         return rg_fail_errno(err, RG_OUT_OF_MEMORY, failed, "No thread to drive the transfer");
     }
@@ -652,7 +659,9 @@ int rg_progress_stop(struct rg_progress *progress, struct rg_error *err)
         return 0;
     }
     atomic_store_explicit(&progress->stop, true, memory_order_release);
+    RG_MUST(eventfd_write(progress->wake_fd, 1));
     RG_MUST(pthread_join(progress->thread, NULL));
+    close(progress->wake_fd);
     int rc = progress->rc;
     if (rc < 0 && err) {
         *err = progress->error;

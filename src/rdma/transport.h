@@ -419,11 +419,12 @@ int rg_window_revoke(struct rg_target *target, bool settled, struct rg_error *er
 
 /*
  * Target side: moves what the peer asks for, for at most `timeout_ms`; returns earlier when *stop
- * becomes true (it looks at least every 10 ms). Returns at once when the rail needs no progress.
- * An error is the lane's (lane->broke).
+ * becomes true: it looks between any two moves, and while it sleeps `wake_fd` (-1: none, then at
+ * least every 10 ms) must become readable to be noticed at once. Returns at once when the rail
+ * needs no progress. An error is the lane's (lane->broke).
  */
 int rg_lane_progress(struct rg_lane *lane, uint32_t timeout_ms, const atomic_bool *stop,
-                     struct rg_error *err);
+                     int wake_fd, struct rg_error *err);
 
 /*
  * A thread that runs rg_lane_progress while a request is outstanding. From start to stop the lane

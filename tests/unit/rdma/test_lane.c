@@ -95,6 +95,35 @@ static void lanes_are_kept(void **state)
     rg_pool_close(pool);
 }
 
+/* A lane that was used for a peer is kept for it while others are to be had. */
+static void lanes_remember_peers(void **state)
+{
+    struct rg_pool *pool = open_pool(3);
+    struct rg_rdma_window peers[3] = {{.endpoint = {1}, .endpoint_len = 2},
+                                      {.endpoint = {2}, .endpoint_len = 2},
+                                      {.endpoint = {3}, .endpoint_len = 2}};
+    struct rg_lane *lanes[3];
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 3; i++) {
+            struct rg_lease lease;
+            assert_int_equal(rg_pool_lease_for(pool, &peers[i], 0, &lease, NULL), 0);
+            if (round == 0) {
+                lanes[i] = lease.lane;
+            }
+            assert_ptr_equal(lease.lane, lanes[i]);
+            rg_pool_return(&lease);
+        }
+    }
+    assert_ptr_not_equal(lanes[0], lanes[1]);
+    /* A stranger gets one all the same. */
+    struct rg_rdma_window stranger = {.endpoint = {9}, .endpoint_len = 1};
+    struct rg_lease lease;
+    assert_int_equal(rg_pool_lease_for(pool, &stranger, 0, &lease, NULL), 0);
+    rg_pool_return(&lease);
+    assert_int_equal(state_of(pool).lanes_opened, 3);
+    rg_pool_close(pool);
+}
+
 static void broken_lane_is_replaced(void **state)
 {
     struct rg_pool *pool = open_pool(1);
@@ -392,6 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(refuses_bad_ceilings),
         TEST(lanes_are_kept),
+        TEST(lanes_remember_peers),
         TEST(broken_lane_is_replaced),
         TEST(failed_operation_keeps_the_lane),
         TEST(broken_device_takes_the_rail_out),

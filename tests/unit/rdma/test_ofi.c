@@ -318,7 +318,7 @@ static int transfer(struct gateway *gateway, const struct rg_rdma_window *window
 {
     struct rg_lease lease;
     *report = (struct rg_transfer_report){0};
-    int rc = rg_pool_lease(gateway->pool, 20000, &lease, err);
+    int rc = rg_pool_lease_for(gateway->pool, window, 20000, &lease, err);
     if (rc < 0) {
         return rc;
     }
@@ -406,6 +406,53 @@ static void names_the_path(void **state)
     assert_int_equal(sigaction(SIGTERM, NULL, &action), 0);
     assert_ptr_equal(action.sa_handler, SIG_DFL);
     rg_rail_close(rail);
+}
+
+/* An address of this machine can be chosen; another one's, or none at all, is refused at the start.
+ */
+static void address_is_chosen(void **state)
+{
+    static const struct {
+        const char *address;
+        bool good;
+    } cases[] = {{"127.0.0.2", true},  {"::1", true},          {"203.0.113.9", false},
+                 {"not-an-ip", false}, {"127.0.0.1:9", false}, {"localhost", false}};
+    for (size_t i = 0; strcmp(provider, "tcp") == 0 && i < RG_ARRAY_LENGTH(cases); i++) {
+        struct rg_rail_config config = rail_config();
+        struct rg_rail *rail;
+        struct rg_lane *lane;
+        struct rg_region *region;
+        struct rg_target *target;
+        struct rg_error err = RG_ERROR_INIT;
+        char memory[64];
+        snprintf(config.address, sizeof config.address, "%s", cases[i].address);
+        int rc = rg_rail_open(ofi(), &config, &rail, &err);
+        if (!cases[i].good) {
+            if (rc != -RG_SETTING) {
+                print_error("%s: %d %s\n", cases[i].address, rc, err.message);
+            }
+            assert_int_equal(rc, -RG_SETTING);
+            assert_non_null(strstr(err.message, cases[i].address));
+            continue;
+        }
+        if (rc < 0 && strchr(cases[i].address, ':')) {
+            print_message("[  SKIPPED ] %s: %s\n", cases[i].address, err.message);
+            continue; /* a machine without IPv6 */
+        }
+        assert_int_equal(rc, 0);
+        assert_string_equal(rail->address, cases[i].address);
+        assert_int_equal(rg_lane_open(rail, &lane, NULL), 0);
+        assert_int_equal(
+            rg_region_register(rail, memory, sizeof memory, RG_ACCESS_REMOTE_READ, &region, NULL),
+            0);
+        assert_int_equal(
+            rg_window_mint(lane, region, 0, sizeof memory, RG_DIRECTION_PUT, &target, NULL), 0);
+        assert_int_equal(target->window.endpoint_len, strchr(cases[i].address, ':') ? 28 : 16);
+        assert_int_equal(rg_window_revoke(target, true, NULL), 0);
+        rg_region_deregister(region);
+        rg_lane_close(lane);
+        rg_rail_close(rail);
+    }
 }
 
 /* A key that is not there, a window longer than what was registered: nothing moves. */
@@ -501,12 +548,14 @@ static void dead_peer_does_not_hang(void **state)
     rg_autoclose int source = file_with(length, 1, &source_digest);
     rg_autoclose int sink = make_file();
     unsigned ended = 0;
-    for (unsigned i = 0; i < 24; i++) {
+    const char *more = getenv("RG_TEST_KILLS"); /* for a long look */
+    unsigned kills = more ? (unsigned)atoi(more) : 24;
+    for (unsigned i = 0; i < kills; i++) {
         struct client client;
         start_client(&client);
         enum rg_direction direction = i % 2 ? RG_DIRECTION_PUT : RG_DIRECTION_GET;
         struct rg_rdma_window window = mint(&client, 0, direction, length, 5);
-        struct killer killer = {client.pid, SIGKILL, i / 2 * 10000};
+        struct killer killer = {client.pid, SIGKILL, i / 2 % 12 * 10000 + i};
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, run_killer, &killer), 0);
         struct rg_transfer_report report;
@@ -831,6 +880,7 @@ static int run_provider(const char *name)
     rg_rail_close(rail);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_the_path),
+        cmocka_unit_test(address_is_chosen),
         cmocka_unit_test(moves_every_length),
         cmocka_unit_test(moves_between_threads),
         cmocka_unit_test(many_clients_in_turn),
@@ -848,6 +898,10 @@ static int run_provider(const char *name)
 int main(int argc, char **argv)
 {
     int failed = 0;
+    const char *only = getenv("RG_TEST_ONLY"); /* a pattern */
+    if (only) {
+        cmocka_set_test_filter(only);
+    }
     if (argc < 2 || strcmp(argv[1], "tcp") == 0) {
         failed += run_provider("tcp");
     }

@@ -146,6 +146,7 @@ static void moves(bool allow_uring, size_t slots, uint64_t file_offset)
         memset(bench.peer, 0, WINDOW);
         assert_int_equal(get(&bench, length), 0);
         assert_int_equal(bench.report.bytes, length);
+        assert_int_equal(bench.err.code, RG_OK);
         assert_int_equal(sum.bytes, length);
         assert_int_equal(sum.mismatches, 0);
         assert_true(bench.report.touched);
