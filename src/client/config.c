@@ -216,7 +216,7 @@ static bool is_host_name(struct span name)
 static bool is_ipv6(struct span name)
 {
     for (size_t i = 0; i < name.len; i++) {
-        if (!strchr("0123456789abcdefABCDEF:.%", name.ptr[i]) || name.ptr[i] == '\0') {
+        if (!strchr("0123456789abcdefABCDEF:.", name.ptr[i]) || name.ptr[i] == '\0') {
             return false;
         }
     }

@@ -219,6 +219,7 @@ static int get_by_http(struct get *get, struct rg_failure *failure)
     RG_CLEANUP(rg_http_answer_free) struct rg_http_answer answer = RG_HTTP_ANSWER_INIT;
     struct rg_http_sink sink = {.begin = begin_body, .take = take_body, .context = get};
     rg_request_headers_cut(&get->call, get->header_count);
+    get->call.once = false;
     get->call.sink = &sink;
     get->call.moved = get->piece->moved;
     get->call.moved_context = get->piece->moved_context;
@@ -270,6 +271,16 @@ static enum rg_verdict judge_success(struct get *get, struct rg_client_rail *rai
     return RG_VERDICT_DONE;
 }
 
+/* Why an answer came by HTTP, as far as it says. */
+static void name_http_reason(struct get *get, const struct rg_http_answer *answer)
+{
+    if (answer->has[RG_ANSWER_PATH] || answer->has[RG_ANSWER_REPLY]) {
+        rg_piece_reason(answer, get->reason);
+    } else {
+        snprintf(get->reason, sizeof get->reason, "server-unaware");
+    }
+}
+
 /* No word on RDMA: the body is the object. None at all is right for an empty object only. */
 static enum rg_verdict judge_silence(struct get *get, const struct rg_http_answer *answer,
                                      struct rg_failure *failure)
@@ -293,10 +304,9 @@ static enum rg_verdict judge_silence(struct get *get, const struct rg_http_answe
             return broken(get, "the gateway answered with neither bytes nor a reply", failure);
         }
     }
-    if (answer->has[RG_ANSWER_PATH]) {
-        rg_piece_reason(answer, get->reason);
-    } else {
-        snprintf(get->reason, sizeof get->reason, "%s", get->received ? "server-unaware" : "empty");
+    name_http_reason(get, answer);
+    if (!answer->has[RG_ANSWER_PATH] && !get->received) {
+        snprintf(get->reason, sizeof get->reason, "empty");
     }
     return finish_http(get, answer, failure) < 0 ? RG_VERDICT_FAILED : RG_VERDICT_DONE;
 }
@@ -337,8 +347,13 @@ static enum rg_verdict judge(struct get *get, struct rg_client_rail *rail,
     return RG_VERDICT_FAILED;
 }
 
-static bool is_settled(enum rg_verdict verdict, const struct rg_http_answer *answer)
+/* Nothing the peer does after these can concern the window. A whole answer is not needed where its
+ * fields say it: a body that is not wanted is not read. */
+static bool is_settled(enum rg_verdict verdict, int rc, const struct rg_http_answer *answer)
 {
+    if (rc < 0) {
+        return is_declined(answer);
+    }
     return (verdict == RG_VERDICT_DONE && answer->has[RG_ANSWER_REPLY]) ||
            verdict == RG_VERDICT_DECLINED || (answer->status >= 400 && answer->status < 500);
 }
@@ -351,7 +366,7 @@ static enum rg_verdict judge_exchange(struct get *get, struct rg_client_rail *ra
         return judge(get, rail, answer, failure);
     }
     if (get->sink_failure.status == RG_STATUS_RDMA_DECLINED) {
-        rg_piece_reason(answer, get->reason);
+        name_http_reason(get, answer);
         *failure = get->sink_failure;
         return RG_VERDICT_DECLINED;
     }
@@ -377,6 +392,7 @@ static enum rg_verdict attempt_rdma(struct get *get, struct rg_client_rail *rail
     bool had_session = attempt.lane->has_session;
     rg_request_headers_cut(&get->call, get->header_count);
     rg_request_header(&get->call, "x-amz-rdma-token", rg_buf_text(&token));
+    get->call.once = true;
     get->call.sink = &sink;
     get->call.moved = get->piece->moved;
     get->call.moved_context = get->piece->moved_context;
@@ -390,7 +406,7 @@ static enum rg_verdict attempt_rdma(struct get *get, struct rg_client_rail *rail
     if (*ret_stale && attempt.lane) {
         attempt.lane->has_session = false;
     }
-    rg_attempt_end(&attempt, rc == 0 && is_settled(verdict, answer));
+    rg_attempt_end(&attempt, is_settled(verdict, rc, answer));
     return verdict;
 }
 

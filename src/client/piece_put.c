@@ -124,6 +124,7 @@ static int put_by_http(struct put *put, struct rg_failure *failure)
         .context = &copy,
     };
     rg_request_headers_cut(&put->call, put->header_count);
+    put->call.once = false;
     put->call.source = piece->length ? &source : NULL;
     put->call.moved = piece->moved;
     put->call.moved_context = piece->moved_context;
@@ -216,6 +217,7 @@ static enum rg_verdict resolve_silence(struct put *put, struct rg_client_rail *r
     const char *etag = put->result.etag;
     int rc = put->piece->upload_id ? look_at_part(put, etag, failure)
                                    : look_at_object(put, etag, failure);
+    failure->uncertain = true; /* looking clears it */
     if (rc < 0) {
         (void)rg_failure_context(failure, "The gateway did not say whether it took the bytes");
         return RG_VERDICT_FAILED;
@@ -336,6 +338,7 @@ static enum rg_verdict attempt_rdma(struct put *put, struct rg_client_rail *rail
     bool had_session = attempt.lane->has_session;
     rg_request_headers_cut(&put->call, put->header_count);
     rg_request_header(&put->call, "x-amz-rdma-token", rg_buf_text(&token));
+    put->call.once = true;
     rc = rg_request_send(put->client, &put->call, answer, failure);
     enum rg_verdict verdict;
     if (rc == 0) {
@@ -384,8 +387,13 @@ static enum rg_verdict put_by_rdma(struct put *put, struct rg_client_rail *rail,
             rg_request_back_off(&put->call, &answer, attempt + 1)) {
             continue;
         }
-        bool ends_here = put->maybe_stored && verdict != RG_VERDICT_FAILED;
-        return ends_here ? RG_VERDICT_FAILED : verdict;
+        if (verdict == RG_VERDICT_DECLINED && put->maybe_stored) {
+            (void)rg_failure_set(failure, RG_STATUS_RDMA_FAILED,
+                                 "The RDMA transfer broke, and the gateway declined to repeat it "
+                                 "(%s).",
+                                 put->reason);
+        }
+        return put->maybe_stored ? RG_VERDICT_FAILED : verdict;
     }
 }
 
@@ -416,7 +424,8 @@ static enum rg_verdict try_rails(struct put *put, enum rg_path_choice choice,
     const struct rg_piece *piece = put->piece;
     bool is_auto = choice == RG_PATH_AUTO;
     if (choice == RG_PATH_HTTP_ONLY || piece->length == 0) {
-        snprintf(put->reason, sizeof put->reason, "%s", piece->length ? "http-only" : "empty");
+        snprintf(put->reason, sizeof put->reason, "%s",
+                 choice == RG_PATH_HTTP_ONLY ? "http-only" : "empty");
         return RG_VERDICT_DECLINED;
     }
     if (put->client->rails->count && is_auto && !is_safe_to_ask(put)) {

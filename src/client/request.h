@@ -27,6 +27,7 @@ struct rg_request {
     const char *query;  /* encoded, without '?'; NULL: none */
     const char *what;   /* for messages: "PUT s3://bucket/key" comes from it; NULL: the method */
     enum rg_repeat repeat;
+    bool once;     /* libcurl, too, sends it only once: a window serves one request */
     bool is_write; /* a failure may have taken effect */
     bool has_body;
     const struct rg_http_source *source;
