@@ -454,10 +454,19 @@ static void add_subject(struct rg_call *call, enum rg_code code)
     }
 }
 
+/* The cuObject draft declines a PUT with 200, the reply field saying 501 and no ETag. */
+static int failure_status(const struct rg_call *call, const struct rg_error *err)
+{
+    bool draft = err->code == RG_RDMA_NOT_SUPPORTED &&
+                 call->settings->rdma_decline_put == RG_DECLINE_WITH_200 &&
+                 strcmp(rg_http_method(call->http), "PUT") == 0;
+    return draft ? 200 : rg_call_error_status(err);
+}
+
 /* The one place where failures become answers. */
 static void answer_failure(struct rg_call *call, const struct rg_error *err)
 {
-    int status = rg_call_error_status(err);
+    int status = failure_status(call, err);
     rg_call_note_failure(call, err);
     if (rg_http_answered(call->http)) {
         return;
