@@ -109,6 +109,8 @@ static int add_entry(struct gathering *gathering, struct span key, struct rg_lis
 
 /* ---- What records say ---- */
 
+#define LINK_TRIES 16
+
 /* A file that may not be read is an object all the same. */
 static void describe_unread(const struct stat *st, struct rg_posix_brief *ret_brief)
 {
@@ -122,8 +124,8 @@ static void describe_unread(const struct stat *st, struct rg_posix_brief *ret_br
                       (uint64_t)st->st_size, ret_brief->etag);
 }
 
-static int read_behind_link(struct gathering *gathering, struct span key,
-                            struct rg_posix_brief *ret_brief, struct rg_error *err)
+static int read_behind_link_once(struct gathering *gathering, struct span key,
+                                 struct rg_posix_brief *ret_brief, struct rg_error *err)
 {
     rg_autoclose int fd = rg_posix_open_beneath(gathering->bucket->fd, key, O_RDONLY, true);
     if (fd < 0) {
@@ -150,6 +152,17 @@ static int read_behind_link(struct gathering *gathering, struct span key,
     memcpy(ret_brief->etag, info.meta.etag, sizeof(ret_brief->etag));
     rg_object_info_free(&info);
     return 0;
+}
+
+/* Again when the file was replaced while its metadata was read. */
+static int read_behind_link(struct gathering *gathering, struct span key,
+                            struct rg_posix_brief *ret_brief, struct rg_error *err)
+{
+    int rc = -RG_OPERATION_ABORTED;
+    for (int i = 0; i < LINK_TRIES && rc == -RG_OPERATION_ABORTED; i++) {
+        rc = read_behind_link_once(gathering, key, ret_brief, err);
+    }
+    return rc;
 }
 
 /* 1: it is an object; 0: it is none, or vanished; or a negative code. */

@@ -4,10 +4,11 @@
  * tree.
  *
  * Two layers, always taken in this order: a mutex of this process (one of a fixed number, by the
- * key's hash), then one byte of <bucket>/.railgate/locks by an open-file-description lock. The byte
- * is a 40-bit hash of the key: a range lock needs one file for all keys, where a lock file each
- * would need a thousand. The descriptor is shared by all threads, which works because the mutex
- * keeps two threads from one byte, and because such locks belong to the description.
+ * byte), then one byte of <bucket>/.railgate/locks by an open-file-description lock. The byte is a
+ * 40-bit hash of the key: a range lock needs one file for all keys, where a lock file each would
+ * need a thousand. The descriptor is shared by all threads, which works because the mutex is a
+ * function of the byte, so that two threads are never at one byte (the first to leave would take
+ * the lock from both), and because such locks belong to the description.
  *
  * Waiting for another gateway is polling (these locks know no time-out), with growing pauses.
  */
@@ -131,12 +132,12 @@ int rg_posix_lock_key(struct rg_posix_bucket *bucket, struct span key, enum rg_c
                       struct rg_posix_lock *ret_lock, struct rg_error *err)
 {
     RG_ASSERT(atomic_load(&bucket->ready));
-    uint64_t hash = hash_key(key);
+    int64_t byte = (int64_t)(hash_key(key) >> (64 - LOCK_BYTES_BITS));
     struct timespec deadline = wait_deadline();
     if (lock_shared_until(&bucket->commits, &deadline)) {
         return fail_busy(busy, err);
     }
-    pthread_mutex_t *stripe = &bucket->stripes[hash % RG_POSIX_STRIPES];
+    pthread_mutex_t *stripe = &bucket->stripes[byte % RG_POSIX_STRIPES];
     if (lock_mutex_until(stripe, &deadline)) {
         RG_MUST(pthread_rwlock_unlock(&bucket->commits));
         return fail_busy(busy, err);
@@ -144,7 +145,6 @@ int rg_posix_lock_key(struct rg_posix_bucket *bucket, struct span key, enum rg_c
     struct rg_posix_lock lock = {.bucket = bucket, .stripe = stripe, .byte = -1};
     int rc = 0;
     if (bucket->locks_fd >= 0) {
-        int64_t byte = (int64_t)(hash >> (64 - LOCK_BYTES_BITS));
         rc = lock_file(bucket, byte, 1, busy, err);
         lock.byte = rc ? -1 : byte;
     }

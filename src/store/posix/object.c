@@ -10,6 +10,9 @@
 #include <fcntl.h>
 #include <string.h>
 
+/* How often an object is opened again that was replaced before its metadata was read. */
+#define OPEN_TRIES 16
+
 /* ---- Reading ---- */
 
 /* What it means that a key could not be opened: mostly, that no object has it. */
@@ -29,8 +32,8 @@ static int fail_open(int os_errno, struct rg_error *err)
     }
 }
 
-int rg_posix_object_open_in(struct rg_posix_bucket *bucket, const struct rg_posix_key *split,
-                            struct rg_object **ret_object, struct rg_error *err)
+static int open_once(struct rg_posix_bucket *bucket, const struct rg_posix_key *split,
+                     struct rg_object **ret_object, struct rg_error *err)
 {
     int flags = O_RDONLY | (split->is_directory ? O_DIRECTORY : 0);
     rg_autoclose int fd = rg_posix_open_beneath(bucket->fd, split->key, flags, true);
@@ -61,6 +64,19 @@ int rg_posix_object_open_in(struct rg_posix_bucket *bucket, const struct rg_posi
     object->fd = RG_TAKE_FD(fd);
     *ret_object = object;
     return 0;
+}
+
+int rg_posix_object_open_in(struct rg_posix_bucket *bucket, const struct rg_posix_key *split,
+                            struct rg_object **ret_object, struct rg_error *err)
+{
+    int rc = 0;
+    for (int i = 0; i < OPEN_TRIES; i++) {
+        rc = open_once(bucket, split, ret_object, err);
+        if (rc != -RG_OPERATION_ABORTED) {
+            return rc;
+        }
+    }
+    return rc;
 }
 
 int rg_posix_object_open(struct rg_store *store, struct span name, struct span key,

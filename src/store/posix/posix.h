@@ -385,7 +385,8 @@ struct rg_posix_brief {
  * Reads what S3 shows of the open file or directory `fd`, whose fstat is `st`: its record, or,
  * where that is absent, versitygw's xattrs; a file that another program wrote or changed gets a
  * synthetic ETag and keeps its user metadata. For a directory that is no object returns
- * RG_NO_SUCH_KEY. Release with rg_object_info_free.
+ * RG_NO_SUCH_KEY. For a file replaced by another, and its metadata gone with it, returns
+ * RG_OPERATION_ABORTED: open again. Release with rg_object_info_free.
  */
 int rg_posix_info_read(struct rg_posix_bucket *bucket, int fd, const struct stat *st,
                        struct rg_object_info *ret_info, struct rg_error *err) RG_CHECK;
@@ -403,7 +404,8 @@ int rg_posix_brief_read(struct rg_posix_bucket *bucket, int directory_fd, const 
 /*
  * The record itself, as stored: decoded xattr with, when `whole`, the sidecar's content in its
  * place (has_sidecar and the id stay set). *ret_found is false when there is no record, or one that
- * cannot be read: then *ret_record is empty. Release with rg_record_free.
+ * cannot be read: then *ret_record is empty. A whole record whose sidecar went away with the file
+ * gives RG_OPERATION_ABORTED. Release with rg_record_free.
  */
 int rg_posix_record_read(struct rg_posix_bucket *bucket, int fd, bool whole,
                          struct rg_record *ret_record, bool *ret_found,

@@ -22,6 +22,8 @@
 #include <sys/xattr.h>
 
 #define XATTR_BYTES_MAX (64u << 10)
+/* How often a record is read again whose sidecar was exchanged in between. */
+#define WHOLE_TRIES 64
 
 /* ---- Reading ---- */
 
@@ -113,11 +115,12 @@ int rg_posix_record_file_read(int directory_fd, const char *name, struct rg_reco
     return rc == -RG_PARSE ? 0 : rc;
 }
 
-/* Puts the sidecar's metadata in the place of the pointer's. Without it the pointer stands: the
- * ETag and checksum are true, the rest is lost. */
-static int read_sidecar(struct rg_posix_bucket *bucket, struct rg_record *record,
+/* Puts the sidecar's metadata in the place of the pointer's; *ret_found is false when there is no
+ * such sidecar. */
+static int read_sidecar(struct rg_posix_bucket *bucket, struct rg_record *record, bool *ret_found,
                         struct rg_error *err)
 {
+    *ret_found = false;
     rg_autoclose int sidecar_fd = -1;
     int rc = rg_posix_state_open(bucket, "sidecar", false, &sidecar_fd, err);
     if (rc || sidecar_fd < 0) {
@@ -126,9 +129,8 @@ static int read_sidecar(struct rg_posix_bucket *bucket, struct rg_record *record
     char name[RG_POSIX_SIDECAR_ID + 1];
     sidecar_name(record, name);
     RG_CLEANUP(rg_record_free) struct rg_record rest = RG_RECORD_INIT;
-    bool found = false;
-    rc = rg_posix_record_file_read(sidecar_fd, name, &rest, &found, err);
-    if (rc || !found) {
+    rc = rg_posix_record_file_read(sidecar_fd, name, &rest, ret_found, err);
+    if (rc || !*ret_found) {
         return rc;
     }
     struct rg_meta meta = record->meta;
@@ -137,8 +139,8 @@ static int read_sidecar(struct rg_posix_bucket *bucket, struct rg_record *record
     return 0;
 }
 
-static int read_record(struct rg_posix_bucket *bucket, int fd, const char *path, bool whole,
-                       struct rg_record *ret_record, bool *ret_found, struct rg_error *err)
+static int read_pointer(int fd, const char *path, struct rg_record *ret_record, bool *ret_found,
+                        struct rg_error *err)
 {
     *ret_found = false;
     RG_BUF(bytes, 2 * XATTR_BYTES_MAX);
@@ -152,22 +154,69 @@ static int read_record(struct rg_posix_bucket *bucket, int fd, const char *path,
     if (rc) {
         return rc == -RG_PARSE ? 0 : rc;
     }
-    if (whole && record.has_sidecar) {
-        rc = read_sidecar(bucket, &record, err);
-        if (rc) {
-            rg_record_free(&record);
-            return rc;
-        }
-    }
     *ret_record = record;
     *ret_found = true;
     return 0;
 }
 
+static bool same_sidecar(const struct rg_record *a, const struct rg_record *b)
+{
+    return b->has_sidecar && memcmp(a->sidecar, b->sidecar, sizeof a->sidecar) == 0;
+}
+
+/*
+ * Who replaces a record, or a file, removes the old sidecar without asking who reads: a sidecar
+ * that is not there is looked for again by what the xattr says afterwards. A file that has no name
+ * left was replaced itself: RG_OPERATION_ABORTED, the caller opens what stands there now. Only a
+ * sidecar that a living file still points to is lost: then the pointer stands, its ETag and
+ * checksum are true.
+ */
+static int read_whole(struct rg_posix_bucket *bucket, int fd, struct rg_record *ret_record,
+                      bool *ret_found, struct rg_error *err)
+{
+    RG_CLEANUP(rg_record_free) struct rg_record record = RG_RECORD_INIT;
+    bool missing = false;
+    for (int i = 0; i < WHOLE_TRIES; i++) {
+        RG_CLEANUP(rg_record_free) struct rg_record before = record;
+        record = (struct rg_record)RG_RECORD_INIT;
+        int rc = read_pointer(fd, NULL, &record, ret_found, err);
+        if (rc || !*ret_found) {
+            return rc;
+        }
+        bool there = !record.has_sidecar;
+        if (missing && same_sidecar(&before, &record)) {
+            struct stat st;
+            if (fstat(fd, &st) < 0) {
+                return rg_fail_storage(err, errno, "looking at the object");
+            }
+            if (st.st_nlink == 0) {
+                break;
+            }
+            there = true; /* as good as it gets */
+        } else if (!there) {
+            rc = read_sidecar(bucket, &record, &there, err);
+            if (rc) {
+                return rc;
+            }
+        }
+        if (there) {
+            *ret_record = record;
+            record = (struct rg_record)RG_RECORD_INIT;
+            return 0;
+        }
+        missing = true;
+    }
+    *ret_found = false;
+    return rg_failf(err, RG_OPERATION_ABORTED,
+                    "The object changes faster than its metadata can be read. Try again.");
+}
+
 int rg_posix_record_read(struct rg_posix_bucket *bucket, int fd, bool whole,
                          struct rg_record *ret_record, bool *ret_found, struct rg_error *err)
 {
-    return read_record(bucket, fd, NULL, whole, ret_record, ret_found, err);
+    *ret_found = false;
+    return whole ? read_whole(bucket, fd, ret_record, ret_found, err)
+                 : read_pointer(fd, NULL, ret_record, ret_found, err);
 }
 
 int rg_posix_record_read_at(struct rg_posix_bucket *bucket, int directory_fd, const char *name,
@@ -175,7 +224,7 @@ int rg_posix_record_read_at(struct rg_posix_bucket *bucket, int directory_fd, co
 {
     char path[32 + NAME_MAX + 1];
     snprintf(path, sizeof path, "/proc/self/fd/%d/%s", directory_fd, name);
-    return read_record(bucket, -1, path, false, ret_record, ret_found, err);
+    return read_pointer(-1, path, ret_record, ret_found, err);
 }
 
 /* The time may have lost digits on its way to the disk (mounts keep 1 ns, 100 ns, 1 us or 1 s). */
@@ -238,7 +287,7 @@ int rg_posix_info_read(struct rg_posix_bucket *bucket, int fd, const struct stat
     RG_CLEANUP(rg_record_free) struct rg_record record = RG_RECORD_INIT;
     bool found = false;
     bool legacy = false;
-    int rc = read_record(bucket, fd, NULL, true, &record, &found, err);
+    int rc = rg_posix_record_read(bucket, fd, true, &record, &found, err);
     if (rc == 0 && !found) {
         rc = rg_posix_legacy_read(fd, &record, &found, err);
         legacy = found;
@@ -295,7 +344,7 @@ int rg_posix_brief_read(struct rg_posix_bucket *bucket, int directory_fd, const 
     RG_CLEANUP(rg_record_free) struct rg_record record = RG_RECORD_INIT;
     bool found = false;
     bool legacy = false;
-    int rc = read_record(bucket, -1, path, false, &record, &found, err);
+    int rc = read_pointer(-1, path, &record, &found, err);
     if (rc == 0 && !found) {
         /* Files of other programs are common in a tree; opening each for versitygw's xattrs is not
          * needed when it has none. */

@@ -335,6 +335,59 @@ static void test_tags_are_never_mixed(void **state)
     assert_true(count_entries(tree, ".railgate/sidecar") <= 1);
 }
 
+/* ---- Metadata too long for the xattr goes with its version ---- */
+
+static void *put_with_tags(void *argument)
+{
+    struct worker *worker = argument;
+    char value[251];
+    memset(value, 'a' + worker->number, 250);
+    value[250] = '\0';
+    while (!atomic_load(worker->stop)) {
+        struct rg_error err = RG_ERROR_INIT;
+        RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+        meta_for(&meta, text(value));
+        for (char name[2] = "0"; name[0] <= '5'; name[0]++) {
+            worker->result = rg_tags_add(&meta.tags, RG_TAG_OBJECT, text(name), text(value), &err);
+        }
+        worker->result = try_put(&worker->tree, "tags", text(value), &meta, NULL, &err);
+        if (worker->result == 0 && worker->number == 0) {
+            worker->result = rg_store_object_tags_set(worker->tree.store, BUCKET, text("tags"),
+                                                      &meta.tags, &err);
+        }
+        if (worker->result) {
+            fprintf(stderr, "%s\n", err.message);
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+static void test_no_version_is_seen_without_its_metadata(void **state)
+{
+    struct tree *tree = *state;
+    struct rg_store *other = other_gateway(tree);
+    _Atomic bool stop = false;
+    struct worker workers[2];
+    put(tree, "tags", "x");
+    run(tree, other, put_with_tags, 2, workers, &stop);
+    size_t seen = 0;
+    for (int i = 0; i < 20000 && seen < 2000; i++) {
+        struct rg_object_info info = info_of(tree, "tags");
+        bool begun = seen || info.meta.tags.count;
+        seen += begun;
+        assert_int_equal(info.meta.tags.count, begun ? 6 : 0);
+        rg_object_info_free(&info);
+    }
+    atomic_store(&stop, true);
+    join(workers, 2);
+    assert_int_equal(workers[0].result, 0);
+    assert_int_equal(workers[1].result, 0);
+    assert_int_not_equal(seen, 0);
+    close_other(tree, other);
+    assert_true(count_entries(tree, ".railgate/sidecar") <= 1);
+}
+
 /* ---- A bucket is deleted while objects are put into it ---- */
 
 static void *put_until_gone(void *argument)
@@ -398,9 +451,13 @@ int main(int argc, char **argv)
         return rc;
     }
     const struct CMUnitTest tests[] = {
-        ON_TREE(test_one_of_many_creates_wins),   ON_TREE(test_no_conditional_update_is_lost),
-        ON_TREE(test_directories_come_and_go),    ON_TREE(test_directory_objects_are_not_lost),
-        ON_TREE(test_readers_see_whole_versions), ON_TREE(test_tags_are_never_mixed),
+        ON_TREE(test_one_of_many_creates_wins),
+        ON_TREE(test_no_conditional_update_is_lost),
+        ON_TREE(test_directories_come_and_go),
+        ON_TREE(test_directory_objects_are_not_lost),
+        ON_TREE(test_readers_see_whole_versions),
+        ON_TREE(test_tags_are_never_mixed),
+        ON_TREE(test_no_version_is_seen_without_its_metadata),
         ON_TREE(test_deleting_a_bucket_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
