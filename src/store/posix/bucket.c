@@ -624,8 +624,8 @@ int rg_posix_tree_remove(int directory_fd, const char *name, int depth)
     return unlinkat(directory_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-/* What stands first in a directory. Temporary files are removed on the way, unless at the top,
- * where the hidden names are passed over. */
+/* What stands first in a directory. Temporary files are removed on the way; what else is hidden at
+ * the top is passed over. */
 enum found { FOUND_NOTHING, FOUND_DIRECTORY, FOUND_OTHER };
 
 static int look_into(int bucket_fd, struct span path, enum found *ret_found,
@@ -650,7 +650,7 @@ static int look_into(int bucket_fd, struct span path, enum found *ret_found,
             continue;
         }
         if (rg_posix_name_hidden(name, top)) {
-            if (!top) {
+            if (!top || rg_span_starts(name, RG_SPAN_LITERAL(RG_POSIX_TEMP_PREFIX))) {
                 rg_posix_tree_remove(fd, entry->d_name, 2);
             }
             continue;

@@ -16,7 +16,8 @@
 
 /* ---- Empty directories ---- */
 
-static bool is_empty(int directory_fd)
+/* Temporaries that a crash left here hold nothing either: they go. */
+static bool is_empty(struct rg_posix_bucket *bucket, int directory_fd)
 {
     int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     rg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -25,7 +26,12 @@ static bool is_empty(int directory_fd)
     }
     struct dirent *entry;
     while (errno = 0, (entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+        struct span name = rg_span_text(entry->d_name);
+        if (rg_span_is(name, ".") || rg_span_is(name, "..")) {
+            continue;
+        }
+        if (!rg_span_starts(name, RG_SPAN_LITERAL(RG_POSIX_TEMP_PREFIX)) ||
+            rg_posix_leftover_remove(bucket->posix, directory_fd, entry->d_name)) {
             return false;
         }
     }
@@ -82,7 +88,7 @@ bool rg_posix_empty_directory_remove(struct rg_posix_bucket *bucket, struct span
     /* Most directories are not empty: see that before taking a lock. */
     rg_autoclose int fd =
         openat(parent_fd, split.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || !is_empty(fd) || !remove_locked(bucket, &split, parent_fd)) {
+    if (fd < 0 || !is_empty(bucket, fd) || !remove_locked(bucket, &split, parent_fd)) {
         return false;
     }
     struct rg_posix_mount *mount = NULL;

@@ -299,7 +299,7 @@ int rg_posix_data_sync(struct rg_posix *posix, int fd, struct rg_error *err)
 /*
  * Lustre, and whatever else ignores fsync of a directory: creating a file and syncing it commits
  * the journal of the metadata server that the directory lives on, and with it every earlier change
- * of names there.
+ * of names there. What a crash leaves here goes with the directory (delete.c), or is swept.
  */
 static int sync_by_new_file(int directory_fd, struct rg_error *err)
 {
@@ -313,6 +313,7 @@ static int sync_by_new_file(int directory_fd, struct rg_error *err)
         }
         return rg_fail_storage(err, errno, "making names durable (creating a file)");
     }
+    RG_CRASH_POINT("names.file-made");
     int rc = fsync(fd) < 0 ? errno : 0;
     if (unlinkat(directory_fd, name, 0) < 0 && errno != ENOENT && rc == 0) {
         rc = errno;

@@ -624,6 +624,12 @@ bool rg_posix_upload_is_done(struct rg_posix_bucket *bucket, const struct rg_pos
  */
 int rg_posix_upload_remove(int uploads_fd, const char *hash, const char *id);
 
+/*
+ * Removes a temporary (a hidden name of ours) that is older than the setting temp_expiry and has no
+ * owner. 0, -EBUSY when it must stay, or the negative errno (sweep.c).
+ */
+int rg_posix_leftover_remove(struct rg_posix *posix, int directory_fd, const char *name);
+
 /* Removes `name` and all below it, not through links, no deeper than `depth` directories. 0 or the
  * negative errno (bucket.c). */
 int rg_posix_tree_remove(int directory_fd, const char *name, int depth);

@@ -82,39 +82,57 @@ static int open_state(struct sweep *sweep, const char *name)
 
 /* ---- Temporary files ---- */
 
-static void sweep_temporary(struct sweep *sweep, int directory_fd, const char *name)
+int rg_posix_leftover_remove(struct rg_posix *posix, int directory_fd, const char *name)
 {
+    struct sweep sweep = {.posix = posix};
+    clock_gettime(CLOCK_REALTIME, &sweep.now);
     struct stat st;
-    if (fstatat(directory_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-        !is_older(sweep, &st, sweep->posix->settings->temp_expiry)) {
-        return;
+    if (fstatat(directory_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        return errno == ENOENT ? 0 : -errno;
+    }
+    if (!is_older(&sweep, &st, posix->settings->temp_expiry)) {
+        return -EBUSY;
     }
     if (S_ISREG(st.st_mode)) {
         rg_autoclose int fd =
             openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)) {
-            return; /* gone, or somebody writes to it */
+            return -EBUSY; /* gone, or somebody writes to it */
         }
         if (unlinkat(directory_fd, name, 0) < 0) {
-            if (errno != ENOENT) {
-                note_failure(sweep, errno, "removing a temporary file");
-            }
-            return;
+            return errno == ENOENT ? 0 : -errno;
         }
     } else {
         int rc = rg_posix_tree_remove(directory_fd, name, PROBE_DEPTH);
         if (rc) {
-            note_failure(sweep, -rc, "removing a temporary directory");
-            return;
+            return rc;
         }
     }
-    atomic_fetch_add(&sweep->posix->swept_temporaries, 1);
+    atomic_fetch_add(&posix->swept_temporaries, 1);
+    return 0;
+}
+
+static void sweep_temporary(struct sweep *sweep, int directory_fd, const char *name)
+{
+    int rc = rg_posix_leftover_remove(sweep->posix, directory_fd, name);
+    if (rc && rc != -EBUSY) {
+        note_failure(sweep, -rc, "removing a temporary");
+    }
 }
 
 static void sweep_hidden(struct sweep *sweep, int directory_fd, const char *name)
 {
     if (rg_span_starts(rg_span_text(name), RG_SPAN_LITERAL(RG_POSIX_TEMP_PREFIX))) {
         sweep_temporary(sweep, directory_fd, name);
+    }
+}
+
+/* What a crash left in a directory while names in it were made durable (path.c). */
+static void sweep_hidden_of(struct sweep *sweep, int directory_fd)
+{
+    int fd = directory_fd < 0 ? -1 : openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        each(sweep, fd, sweep_hidden);
     }
 }
 
@@ -189,6 +207,7 @@ static void sweep_upload(struct sweep *sweep, int uploads_fd, const char *hash, 
 static void sweep_uploads(struct sweep *sweep)
 {
     rg_autoclose int uploads_fd = open_state(sweep, "uploads");
+    sweep_hidden_of(sweep, uploads_fd);
     int fd = uploads_fd < 0 ? -1 : openat(uploads_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     rg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *hash;
@@ -198,6 +217,7 @@ static void sweep_uploads(struct sweep *sweep)
         }
         int hash_fd =
             openat(uploads_fd, hash->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        sweep_hidden_of(sweep, hash_fd);
         rg_autoclosedir DIR *ids = hash_fd < 0 ? NULL : fdopendir(hash_fd);
         struct dirent *id;
         while (ids && (id = readdir(ids))) {
@@ -362,6 +382,7 @@ static void sweep_sidecars(struct sweep *sweep)
     if (sidecar_fd < 0) {
         return;
     }
+    sweep_hidden_of(sweep, sidecar_fd);
     struct suspects suspects = {.items = calloc(SUSPECTS_MAX, sizeof *suspects.items)};
     int fd = suspects.items ? openat(sidecar_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -393,12 +414,17 @@ static void sweep_state(struct sweep *sweep)
     if (lock_fd < 0 || (flock(lock_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)) {
         return;
     }
+    if (!sweep->bucket->mount->dir_fsync) {
+        sweep_hidden_of(sweep, sweep->bucket->state_fd);
+        sweep_hidden_of(sweep, sweep->bucket->fd);
+    }
     int temp_fd = open_state(sweep, "tmp");
     if (temp_fd >= 0) {
         each(sweep, temp_fd, sweep_temporary);
     }
     int strays_fd = open_state(sweep, "strays");
     if (strays_fd >= 0) {
+        sweep_hidden_of(sweep, strays_fd);
         each(sweep, strays_fd, sweep_stray);
     }
     sweep_uploads(sweep);

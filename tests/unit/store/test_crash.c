@@ -9,6 +9,7 @@
 
 #include "store/posix/posix.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -163,11 +164,27 @@ static int act_delete(struct tree *tree)
     return open_in_child(tree) || try_delete(tree, "a/b", NULL);
 }
 
+/* Does the directory hold only what a crash left there, too young to be taken away? */
+static bool holds_leftovers(struct tree *tree, const char *directory)
+{
+    rg_autoclosedir DIR *dir = opendir(path_of(tree, directory));
+    size_t count = 0;
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        if (strncmp(entry->d_name, ".railgate-tmp-", 14) == 0) {
+            count++;
+        } else if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            return false;
+        }
+    }
+    return count > 0;
+}
+
 static void check_delete(struct tree *tree, bool finished)
 {
     int version = version_of(tree, "a/b", "old", "old");
     assert_true(version == -1 || (!finished && version == 1));
-    assert_true(!finished || !path_exists(tree, "a"));
+    assert_true(!finished || !path_exists(tree, "a") || holds_leftovers(tree, "a"));
 }
 
 static int set_tag(struct tree *tree, const char *value)
@@ -259,7 +276,8 @@ static void check_remove_directory(struct tree *tree, bool finished)
 {
     int version = version_of(tree, "d/e/", "", "");
     assert_true(version == -1 || (!finished && version == 1));
-    assert_true(!finished || !path_exists(tree, "d"));
+    assert_true(!finished || !path_exists(tree, "d") || holds_leftovers(tree, "d") ||
+                holds_leftovers(tree, "d/e"));
 }
 
 /* ---- Uploads ---- */

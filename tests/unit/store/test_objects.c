@@ -861,6 +861,33 @@ static void test_the_summary_tells(void **state)
     }
 }
 
+/* ---- What a crash left ---- */
+
+static void test_leftovers_hold_no_directory(void **state)
+{
+    struct tree *tree = *state;
+    struct rg_error err = RG_ERROR_INIT;
+    tree_close(tree);
+    tree_set(tree, RG_SETTING_temp_expiry, "1s");
+    tree_open(tree);
+    put(tree, "old/x", "object");
+    write_file(tree, "old/.railgate-tmp-a", "");
+    sleep(2);
+    put(tree, "new/x", "object");
+    write_file(tree, "new/.railgate-tmp-b", "");
+    assert_int_equal(try_delete(tree, "old/x", &err), 0);
+    assert_int_equal(try_delete(tree, "new/x", &err), 0);
+    assert_false(path_exists(tree, "old"));
+    assert_true(path_exists(tree, "new/.railgate-tmp-b")); /* it may have an owner */
+    assert_int_equal(try_put(tree, "new", text("file"), NULL, NULL, &err), -RG_NAME_CONFLICT);
+    sleep(2);
+    put(tree, "new", "file");
+    assert_int_equal(try_delete(tree, "new", &err), 0);
+    write_file(tree, ".railgate-tmp-c", "");
+    assert_int_equal(rg_store_bucket_delete(tree->store, BUCKET, &err), 0);
+    assert_int_equal(rg_store_bucket_create(tree->store, BUCKET, &err), 0);
+}
+
 #define ON_TREE(test) cmocka_unit_test_setup_teardown(test, tree_setup, tree_teardown)
 
 int main(int argc, char **argv)
@@ -870,6 +897,7 @@ int main(int argc, char **argv)
         return rc;
     }
     const struct CMUnitTest tests[] = {
+        ON_TREE(test_leftovers_hold_no_directory),
         ON_TREE(test_put_get_overwrite_delete),
         ON_TREE(test_info_says_what_was_put),
         ON_TREE(test_modes_do_not_depend_on_the_umask),

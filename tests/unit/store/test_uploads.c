@@ -461,12 +461,14 @@ static void test_sweeping(void **state)
     assert_int_equal(symlink("gone", path_of(tree, ".railgate/strays/note2")), 0);
     assert_int_equal(symlink("../..", path_of(tree, ".railgate/strays/note3")), 0);
     write_file(tree, "a/.railgate-tmp-old", "left by a crash");
+    write_file(tree, ".railgate/uploads/.railgate-tmp-old", "left by a crash");
     int held = open(path_of(tree, ".railgate/tmp/.railgate-tmp-held"), O_RDWR);
     assert_int_equal(flock(held, LOCK_EX), 0);
     sleep(2);
     write_file(tree, ".railgate/tmp/.railgate-tmp-new", "just made");
     sweep(tree);
     assert_false(path_exists(tree, ".railgate/tmp/.railgate-tmp-old"));
+    assert_false(path_exists(tree, ".railgate/uploads/.railgate-tmp-old"));
     assert_false(path_exists(tree, ".railgate/tmp/.railgate-tmp-probe"));
     assert_false(path_exists(tree, "a/.railgate-tmp-old"));
     assert_true(path_exists(tree, ".railgate/tmp/.railgate-tmp-held"));
@@ -476,7 +478,7 @@ static void test_sweeping(void **state)
     close(held);
     struct rg_store_counters counters;
     rg_store_counters(tree->store, &counters);
-    assert_int_equal(counters.swept_temporaries, 3);
+    assert_int_equal(counters.swept_temporaries, 4);
     assert_int_equal(counters.swept_uploads, 0);
     assert_int_equal(counters.sweep_failures, 0);
 
