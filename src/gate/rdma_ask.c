@@ -215,8 +215,32 @@ static int check_no_body(const struct rg_call *call, struct rg_error *err)
     return 0;
 }
 
+/*
+ * Signers of URLs may lift fields into the query. A token there moves nothing, and the body that it
+ * stands for is not there: to pass over it would store an empty object.
+ */
+static int check_query(const struct rg_call *call, struct rg_error *err)
+{
+    for (size_t i = 0; i < call->query.count; i++) {
+        const struct rg_query_param *param = &call->query.params[i];
+        bool is_meta = rg_span_is_nocase(param->name, META_FIELD) && reads_as_token(param->value);
+        if (is_meta || is_rdma_field(param->name)) {
+            return rg_failf(err, RG_INVALID_RDMA_TOKEN,
+                            "%.*s must be a header field, not a query parameter.",
+                            RG_SPAN_ARG(param->name));
+        }
+    }
+    return 0;
+}
+
 int rg_rdma_look(struct rg_call *call, struct rg_error *err)
 {
+    if (!may_go_on(call)) {
+        int refused = check_query(call, err);
+        if (refused) {
+            return refused;
+        }
+    }
     struct ask ask = find_ask(call);
     if (!ask.asked || (may_go_on(call) && call->operation != RG_OP_GET_OBJECT)) {
         return 0;

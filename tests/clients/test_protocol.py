@@ -70,6 +70,17 @@ def test_a_put_with_a_token_is_never_an_object(call, bucket, token):
     assert call("GET", f"/{bucket}/k").body == b"kept"
 
 
+@pytest.mark.parametrize("name", ["x-amz-rdma-token", "X-Amz-Rdma-Token", "x-rdma-info", "X-CuObj-Rdma-Descr",
+                                  "X-Amz-Rdma-Protocol", "x-amz-meta-rdma-token"])
+def test_a_token_in_the_query_is_refused(gateway, call, bucket, name):
+    """Signers of URLs lift fields into the query: no reason to store an empty object."""
+    call("PUT", f"/{bucket}/k", 400, "InvalidRDMAToken", query={name: DC_TOKEN})
+    target = raw.presign(gateway, "PUT", f"/{bucket}/k", [(name, DC_TOKEN)])
+    answer = raw.send(gateway, "PUT", target, {"host": gateway.host})
+    assert (answer.status, answer.code) == (400, "InvalidRDMAToken"), answer
+    call("HEAD", f"/{bucket}/k", 404)
+
+
 @pytest.mark.parametrize("token", TOKENS[:6], ids=lambda token: "+".join(token))
 def test_a_get_with_a_token_brings_the_object(call, bucket, token):
     """Nobody is at these addresses, or no NIC is here: the object comes by HTTP, and the answer says so."""
