@@ -225,6 +225,15 @@ static int check_health(struct rg_store *store, struct rg_error *err)
     if (fstatat(posix->root, RG_POSIX_STATE_DIR, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         return rg_fail_storage(err, errno, "looking at %s/" RG_POSIX_STATE_DIR, posix->root_path);
     }
+    /* Unmounted and mounted again, or moved away: what is served is not what stands there. */
+    struct stat held;
+    if (stat(posix->root_path, &st) == 0 && fstat(posix->root, &held) == 0 &&
+        (st.st_dev != held.st_dev || st.st_ino != held.st_ino)) {
+        return rg_failf(err, RG_SERVICE_UNAVAILABLE,
+                        "%s is not the directory any more that was opened at the start. Start the "
+                        "gateway again.",
+                        posix->root_path);
+    }
     return 0;
 }
 

@@ -195,6 +195,11 @@ static int name_anonymous(struct rg_posix_bucket *bucket, struct rg_posix_temp *
             return rc;
         }
         temp->name[0] = '\0';
+        if (rc == -ENOENT && is_removed(into)) {
+            /* Not the object's directory: ours. It is made anew for the next request. */
+            rg_posix_bucket_forget(bucket);
+            return -ESTALE;
+        }
         if (rc == -EXDEV && into == bucket->temp_fd) {
             struct rg_error err = RG_ERROR_INIT;
             if (note_stray(bucket, directory_path, &err)) {

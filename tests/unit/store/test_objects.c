@@ -861,6 +861,37 @@ static void test_the_summary_tells(void **state)
     }
 }
 
+/* ---- What an operator does ---- */
+
+static void test_the_directory_of_temporaries_is_removed(void **state)
+{
+    struct tree *tree = *state;
+    struct rg_error err = RG_ERROR_INIT;
+    put(tree, "k", "old");
+    assert_int_equal(rmdir(path_of(tree, ".railgate/tmp")), 0);
+    int rc = try_put(tree, "k", text("new"), NULL, NULL, &err);
+    assert_true(rc == 0 || rc == -RG_SERVICE_UNAVAILABLE || rc == -RG_SLOW_DOWN);
+    expect(tree, "k", rc ? "old" : "new");
+    put(tree, "k", "newer");
+    expect(tree, "k", "newer");
+}
+
+static void test_the_root_is_exchanged(void **state)
+{
+    struct tree *tree = *state;
+    struct rg_error err = RG_ERROR_INIT;
+    assert_int_equal(rg_store_probe(tree->store, &err), 0);
+    rg_autofree char *aside = NULL;
+    assert_true(asprintf(&aside, "%s-aside", tree->root) > 0);
+    assert_int_equal(rename(tree->root, aside), 0);
+    assert_int_equal(mkdir(tree->root, 0755), 0);
+    assert_int_equal(rg_store_probe(tree->store, &err), -RG_SERVICE_UNAVAILABLE);
+    assert_non_null(strstr(err.message, tree->root));
+    assert_int_equal(rmdir(tree->root), 0);
+    assert_int_equal(rename(aside, tree->root), 0);
+    assert_int_equal(rg_store_probe(tree->store, &err), 0);
+}
+
 /* ---- What a crash left ---- */
 
 static void test_leftovers_hold_no_directory(void **state)
@@ -898,6 +929,8 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         ON_TREE(test_leftovers_hold_no_directory),
+        ON_TREE(test_the_directory_of_temporaries_is_removed),
+        ON_TREE(test_the_root_is_exchanged),
         ON_TREE(test_put_get_overwrite_delete),
         ON_TREE(test_info_says_what_was_put),
         ON_TREE(test_modes_do_not_depend_on_the_umask),
