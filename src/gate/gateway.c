@@ -199,26 +199,22 @@ static void sample(void *context, struct rg_metrics_sample *ret_sample)
         (double)gateway->started.tv_sec + (double)gateway->started.tv_nsec / 1e9;
 }
 
-/* One line tells what the machine has, so that nobody need guess why bytes go by HTTP. */
-static int open_planes(struct rg_gateway *gateway, struct rg_error *err)
+static int open_planes(struct rg_gateway *gateway, struct rg_buf *summary, struct rg_error *err)
 {
-    RG_BUF(summary, SUMMARY_BYTES_MAX);
-    int rc = rg_planes_open(gateway->settings, &gateway->planes, &summary, err);
-    if (rc < 0) {
-        return rc;
+    int rc = rg_planes_open(gateway->settings, &gateway->planes, summary, err);
+    if (rc == 0) {
+        rg_gate_set_planes(gateway->gate, gateway->planes);
     }
-    rg_gate_set_planes(gateway->gate, gateway->planes);
-    rg_log_info("rdma.open", rg_buf_text(&summary));
-    return 0;
+    return rc;
 }
 
-static int open_parts(struct rg_gateway *gateway, struct rg_error *err)
+static int open_parts(struct rg_gateway *gateway, struct rg_buf *summary, struct rg_error *err)
 {
     const struct rg_settings *settings = gateway->settings;
     int rc = rg_accounts_new(settings, &gateway->accounts, err);
     rc = rc < 0 ? rc : rg_gate_new(settings, gateway->store, &gateway->gate, err);
     rc = rc < 0 ? rc : rg_metrics_new(&gateway->metrics, err);
-    rc = rc < 0 ? rc : open_planes(gateway, err);
+    rc = rc < 0 ? rc : open_planes(gateway, summary, err);
     if (rc == 0 && settings->access_log[0]) {
         rc = rg_access_log_open(settings->access_log, &gateway->access_log, err);
     }
@@ -276,7 +272,8 @@ static int open_all(struct rg_gateway *gateway, struct rg_error *err)
 {
     const struct rg_settings *settings = gateway->settings;
     const struct rg_health_config health = {.probe_ms = PROBE_MS, .hang_ms = HANG_MS};
-    int rc = open_parts(gateway, err);
+    RG_BUF(summary, SUMMARY_BYTES_MAX);
+    int rc = open_parts(gateway, &summary, err);
     rc = rc < 0 ? rc : rg_health_start(gateway->store, &health, &gateway->health, err);
     rc = rc < 0 ? rc : rg_health_wait(gateway->health, FIRST_PROBE_MS, err);
     if (rc == 0) {
@@ -289,6 +286,9 @@ static int open_all(struct rg_gateway *gateway, struct rg_error *err)
                               err);
     }
     if (rc == 0) {
+        /* One line tells what the machine has, so that nobody need guess why bytes go by HTTP. Not
+         * before the start is sure: one that fails says one thing only. */
+        rg_log_info("rdma.open", rg_buf_text(&summary));
         rg_health_set(gateway->health, RG_GATEWAY_SERVING);
     }
     return rc;
