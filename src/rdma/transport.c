@@ -58,6 +58,9 @@ const char *rg_broke_name(enum rg_broke broke)
 const struct rg_transport *rg_transport_find(enum rg_transport_kind kind)
 {
     static const struct rg_transport *const transports[RG_TRANSPORT_COUNT] = {
+#ifdef RG_HAVE_RC
+        [RG_TRANSPORT_RC] = &rg_transport_rc,
+#endif
 #ifdef RG_HAVE_OFI
         [RG_TRANSPORT_OFI] = &rg_transport_ofi,
 #endif
@@ -251,12 +254,24 @@ int rg_lane_reset(struct rg_lane *lane, struct rg_error *err)
 
 int rg_lane_address(struct rg_lane *lane, struct rg_lane_address *ret_address, struct rg_error *err)
 {
-    return transport_of(lane)->lane_address(lane, ret_address, err);
+    return rg_lane_address_toward(lane, NULL, ret_address, err);
+}
+
+int rg_lane_address_toward(struct rg_lane *lane, const struct rg_lane_address *peer,
+                           struct rg_lane_address *ret_address, struct rg_error *err)
+{
+    return transport_of(lane)->lane_address(lane, peer, ret_address, err);
 }
 
 int rg_lane_pair(struct rg_lane *lane, const struct rg_lane_address *peer, struct rg_error *err)
 {
-    return transport_of(lane)->lane_pair(lane, peer, err);
+    return rg_lane_pair_as(lane, NULL, peer, err);
+}
+
+int rg_lane_pair_as(struct rg_lane *lane, const struct rg_lane_address *own,
+                    const struct rg_lane_address *peer, struct rg_error *err)
+{
+    return transport_of(lane)->lane_pair(lane, own, peer, err);
 }
 
 int rg_lane_break(struct rg_lane *lane, enum rg_broke broke, enum rg_cause cause,
@@ -684,14 +699,14 @@ int rg_unsupported_register_dmabuf(struct rg_rail *rail, int dmabuf_fd, uint64_t
     return unsupported(err, rail->transport->name, "registration of dma-buf memory");
 }
 
-int rg_unsupported_address(struct rg_lane *lane, struct rg_lane_address *ret_address,
-                           struct rg_error *err)
+int rg_unsupported_address(struct rg_lane *lane, const struct rg_lane_address *peer,
+                           struct rg_lane_address *ret_address, struct rg_error *err)
 {
     return unsupported(err, transport_of(lane)->name, "paired lanes");
 }
 
-int rg_unsupported_pair(struct rg_lane *lane, const struct rg_lane_address *peer,
-                        struct rg_error *err)
+int rg_unsupported_pair(struct rg_lane *lane, const struct rg_lane_address *own,
+                        const struct rg_lane_address *peer, struct rg_error *err)
 {
     return unsupported(err, transport_of(lane)->name, "paired lanes");
 }

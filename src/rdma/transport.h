@@ -116,6 +116,7 @@ struct rg_rail {
     int traffic_class;                     /* in use; -1: does not apply */
     uint32_t mtu;                          /* bytes; 0: does not apply */
     uint64_t operation_bytes_max;          /* of one write or read */
+    uint64_t message_bytes_max;            /* rc, dc: a longer one goes as several messages; else 0 */
     bool is_hardware;           /* false for ofi over tcp and shm: never shown as RDMA hardware */
     bool pins_memory;           /* registered bytes count against RLIMIT_MEMLOCK */
     bool target_needs_progress; /* the target must run rg_lane_progress while a request
@@ -173,7 +174,8 @@ struct rg_lane_address {
     bool has_gid;
     uint8_t gid[16];
     uint8_t port;
-    uint32_t mtu; /* bytes; 0: not said, own active MTU counts */
+    uint32_t mtu;      /* bytes; 0: not said, own active MTU counts */
+    uint8_t reads_max; /* RDMA READs that this side answers at a time; 0: not said, 1 counts */
 };
 
 /* What a flush can promise; more than one bit. */
@@ -226,10 +228,11 @@ struct rg_transport {
     int (*lane_open)(struct rg_rail *rail, struct rg_lane **ret_lane, struct rg_error *err);
     void (*lane_close)(struct rg_lane *lane);
     int (*lane_reset)(struct rg_lane *lane, struct rg_error *err);
-    int (*lane_address)(struct rg_lane *lane, struct rg_lane_address *ret_address,
-                        struct rg_error *err);
-    int (*lane_pair)(struct rg_lane *lane, const struct rg_lane_address *peer,
-                     struct rg_error *err);
+    /* `peer` may be NULL, only its GID counts; `own` may be NULL. */
+    int (*lane_address)(struct rg_lane *lane, const struct rg_lane_address *peer,
+                        struct rg_lane_address *ret_address, struct rg_error *err);
+    int (*lane_pair)(struct rg_lane *lane, const struct rg_lane_address *own,
+                     const struct rg_lane_address *peer, struct rg_error *err);
     int (*lane_bind)(struct rg_lane *lane, const struct rg_rdma_window *window,
                      struct rg_error *err);
     void (*lane_unbind)(struct rg_lane *lane);
@@ -261,6 +264,7 @@ struct rg_transport {
 };
 
 /* Built in; one row each in rg_transport_find. */
+extern const struct rg_transport rg_transport_rc;
 extern const struct rg_transport rg_transport_ofi;
 
 /* The transport of a kind, or NULL when this build has none. */
@@ -330,11 +334,25 @@ void rg_lane_close(struct rg_lane *lane);
  */
 int rg_lane_reset(struct rg_lane *lane, struct rg_error *err);
 
-/* rc only: this end's numbers, fresh for every pairing; then the peer's, after which the queue pair
- * can send and receive. RG_RDMA_NOT_SUPPORTED elsewhere. */
+/*
+ * rc only: this end's numbers, fresh for every pairing; then the peer's, after which the queue pair
+ * can send and receive. RG_RDMA_NOT_SUPPORTED elsewhere.
+ *
+ * rg_lane_address_toward gives the address of ours that a peer with this GID can reach: a peer with
+ * a link-local one needs ours. To pair again with a peer that has been told our numbers already,
+ * after rg_lane_reset, rg_lane_pair_as takes them as they were.
+ *
+ * Errors of pairing: RG_INVALID_RDMA_TOKEN (the peer's numbers make no sense), RG_INVALID_ARGUMENT
+ * (paired already), RG_RDMA_TRANSFER_FAILED (the peer cannot be reached). The lane can be paired
+ * once more unless it broke.
+ */
 int rg_lane_address(struct rg_lane *lane, struct rg_lane_address *ret_address,
                     struct rg_error *err);
+int rg_lane_address_toward(struct rg_lane *lane, const struct rg_lane_address *peer,
+                           struct rg_lane_address *ret_address, struct rg_error *err);
 int rg_lane_pair(struct rg_lane *lane, const struct rg_lane_address *peer, struct rg_error *err);
+int rg_lane_pair_as(struct rg_lane *lane, const struct rg_lane_address *own,
+                    const struct rg_lane_address *peer, struct rg_error *err);
 
 /*
  * Names the peer's window that posts go to, replacing an earlier one; nothing may be outstanding.
@@ -441,10 +459,10 @@ int rg_progress_stop(struct rg_progress *progress, struct rg_error *err);
 int rg_unsupported_register_dmabuf(struct rg_rail *rail, int dmabuf_fd, uint64_t fd_offset,
                                    uint64_t address, uint64_t length, unsigned access,
                                    struct rg_region **ret_region, struct rg_error *err);
-int rg_unsupported_address(struct rg_lane *lane, struct rg_lane_address *ret_address,
-                           struct rg_error *err);
-int rg_unsupported_pair(struct rg_lane *lane, const struct rg_lane_address *peer,
-                        struct rg_error *err);
+int rg_unsupported_address(struct rg_lane *lane, const struct rg_lane_address *peer,
+                           struct rg_lane_address *ret_address, struct rg_error *err);
+int rg_unsupported_pair(struct rg_lane *lane, const struct rg_lane_address *own,
+                        const struct rg_lane_address *peer, struct rg_error *err);
 int rg_unsupported_receive(struct rg_lane *lane, uint64_t cookie, struct rg_error *err);
 int rg_unsupported_mint(struct rg_lane *lane, struct rg_region *region, uint64_t offset,
                         uint64_t length, enum rg_direction direction, struct rg_target **ret_target,

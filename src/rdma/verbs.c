@@ -88,7 +88,7 @@ static const struct symbol {
     {"ibv_query_device", "IBVERBS_1.1", &library.query_device, false},
     {"ibv_query_port", "IBVERBS_1.1", &raw.query_port, false},
     {"ibv_query_gid", "IBVERBS_1.1", &library.query_gid, false},
-    {"_ibv_query_gid_ex", "IBVERBS_1.11", &library.query_gid_entry, true},
+    {"_ibv_query_gid_table", "IBVERBS_1.11", &library.query_gid_table, true},
     {"ibv_alloc_pd", "IBVERBS_1.1", &library.alloc_pd, false},
     {"ibv_dealloc_pd", "IBVERBS_1.1", &library.dealloc_pd, false},
     {"ibv_reg_mr", "IBVERBS_1.1", &library.reg_mr, false},

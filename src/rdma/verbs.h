@@ -15,6 +15,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /*
  * Results are those of the functions of the same name: pointers are NULL with errno set; the others
@@ -29,9 +30,10 @@ struct rg_verbs {
     int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attributes);
     int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attributes);
     int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
-    /* With the type and the interface index; NULL in libraries before rdma-core 32. */
-    int (*query_gid_entry)(struct ibv_context *context, uint32_t port, uint32_t index,
-                           struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
+    /* All entries that are in use, of all ports, with type and interface: their number, or -errno.
+     * NULL in libraries before rdma-core 32. */
+    ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
+                               size_t room, uint32_t flags, size_t entry_bytes);
 
     struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
     int (*dealloc_pd)(struct ibv_pd *pd);
