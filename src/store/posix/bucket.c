@@ -747,6 +747,20 @@ static int remove_own(struct rg_posix_bucket *bucket)
     return rc ? rc : rg_posix_tree_remove(bucket->fd, RG_POSIX_STATE_DIR, REMOVE_DEPTH_MAX);
 }
 
+/*
+ * NFS, and file systems on libfuse, keep a removed file that is still open under another name in
+ * its directory, which then cannot be removed. So the locks file is closed first; what waits for
+ * the bucket's lock finds it gone.
+ */
+static void close_locks(struct rg_posix_bucket *bucket)
+{
+    if (bucket->locks_fd >= 0) {
+        close(bucket->locks_fd);
+        bucket->locks_fd = -1;
+    }
+    bucket->gone = true;
+}
+
 int rg_posix_bucket_delete(struct rg_store *store, struct span name, struct rg_error *err)
 {
     struct rg_posix *posix = rg_posix_of(store);
@@ -790,6 +804,8 @@ int rg_posix_bucket_delete(struct rg_store *store, struct span name, struct rg_e
         if (rc != -ENOTEMPTY && rc != -EEXIST) {
             return rg_fail_storage(err, -rc, "removing the bucket's directory");
         }
+        close_locks(bucket);
+        usleep(i < 10 ? 1000U << i : 0); /* closing takes effect later there */
         rc = prune(bucket, err);
         if (rc) {
             return rc;

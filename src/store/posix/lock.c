@@ -128,6 +128,16 @@ static int lock_file(struct rg_posix_bucket *bucket, int64_t first, int64_t coun
     return rc ? rg_fail_storage(err, -rc, "locking a key (fcntl of .railgate/locks)") : 0;
 }
 
+/* With `commits` held, which is given back when the bucket is going. */
+static int check_not_gone(struct rg_posix_bucket *bucket, struct rg_error *err)
+{
+    if (!bucket->gone) {
+        return 0;
+    }
+    RG_MUST(pthread_rwlock_unlock(&bucket->commits));
+    return rg_failf(err, RG_SLOW_DOWN, "The bucket is being deleted. Try again.");
+}
+
 int rg_posix_lock_key(struct rg_posix_bucket *bucket, struct span key, enum rg_code busy,
                       struct rg_posix_lock *ret_lock, struct rg_error *err)
 {
@@ -137,13 +147,16 @@ int rg_posix_lock_key(struct rg_posix_bucket *bucket, struct span key, enum rg_c
     if (lock_shared_until(&bucket->commits, &deadline)) {
         return fail_busy(busy, err);
     }
+    int rc = check_not_gone(bucket, err);
+    if (rc) {
+        return rc;
+    }
     pthread_mutex_t *stripe = &bucket->stripes[byte % RG_POSIX_STRIPES];
     if (lock_mutex_until(stripe, &deadline)) {
         RG_MUST(pthread_rwlock_unlock(&bucket->commits));
         return fail_busy(busy, err);
     }
     struct rg_posix_lock lock = {.bucket = bucket, .stripe = stripe, .byte = -1};
-    int rc = 0;
     if (bucket->locks_fd >= 0) {
         rc = lock_file(bucket, byte, 1, busy, err);
         lock.byte = rc ? -1 : byte;
@@ -165,8 +178,11 @@ int rg_posix_lock_bucket(struct rg_posix_bucket *bucket, struct rg_posix_lock *r
     if (lock_alone_until(&bucket->commits, &deadline)) {
         return fail_busy(RG_OPERATION_ABORTED, err);
     }
+    int rc = check_not_gone(bucket, err);
+    if (rc) {
+        return rc;
+    }
     struct rg_posix_lock lock = {.bucket = bucket, .stripe = NULL, .byte = -1};
-    int rc = 0;
     if (bucket->locks_fd >= 0) {
         rc = lock_file(bucket, 0, 0, RG_OPERATION_ABORTED, err);
         lock.byte = rc ? -1 : 0;

@@ -169,6 +169,7 @@ struct rg_posix_bucket {
     ino_t inode;
     int fd;                   /* the directory, O_RDONLY */
     pthread_rwlock_t commits; /* read: something is made visible; write: the bucket goes */
+    bool gone;                /* under commits: it goes, and locks_fd is closed */
     pthread_mutex_t mutex;    /* over the making of what follows; see rg_posix_bucket_ready */
     _Atomic bool ready;
     struct rg_posix_mount *mount; /* of .railgate */
