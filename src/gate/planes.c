@@ -362,7 +362,7 @@ static int open_all(struct rg_planes *planes, struct rg_buf *summary, struct rg_
     RG_BUF(found, 16384);
     struct span rest = rg_span_text(planes->settings->rdma_transports);
     while (rest.ptr) {
-        enum rg_transport_kind kind;
+        enum rg_transport_kind kind = RG_TRANSPORT_COUNT;
         rc = find_kind(rg_span_trim(rg_span_cut(&rest, ',')), &kind, err);
         if (rc == 0 && planes->settings->rdma != RG_RDMA_OFF) {
             rc = open_transport(planes, kind, &rail, &found, err);

@@ -472,7 +472,8 @@ static inline int rg_store_writer_copy(struct rg_store *store, struct rg_writer 
 /*
  * Makes the object visible with its metadata, atomically and durably, if `conditions` (may be NULL)
  * hold at that moment: RG_PRECONDITION_FAILED, or RG_NO_SUCH_KEY for If-Match on nothing. meta->etag
- * must be set. Consumes the writer, also on failure; nothing is visible then.
+ * must be set. Consumes the writer, also on failure; nothing is visible then (only when the name
+ * itself cannot be made durable after it was given, a failure is answered for a visible object).
  * RG_NAME_CONFLICT: a directory stands where the file must go, or a file where a directory must.
  */
 static inline int rg_store_put_commit(struct rg_store *store, struct rg_writer *writer,

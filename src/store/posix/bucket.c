@@ -460,7 +460,7 @@ int rg_posix_bucket_list(struct rg_store *store, struct rg_bucket_info **ret_buc
     size_t count = 0;
     size_t room = 0;
     int fd = openat(posix->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    rg_autoclosedir DIR *dir = rg_posix_directory_take(fd);
     if (!dir) {
         return rg_fail_storage(err, errno, "reading the root directory");
     }
@@ -607,7 +607,7 @@ int rg_posix_tree_remove(int directory_fd, const char *name, int depth)
         return -ENOTEMPTY;
     }
     int fd = openat(directory_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    rg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    rg_autoclosedir DIR *dir = rg_posix_directory_take(fd);
     if (!dir) {
         return -errno;
     }
@@ -635,11 +635,9 @@ static int look_into(int bucket_fd, struct span path, enum found *ret_found,
     if (fd < 0) {
         return fd;
     }
-    rg_autoclosedir DIR *dir = fdopendir(fd);
+    rg_autoclosedir DIR *dir = rg_posix_directory_take(fd);
     if (!dir) {
-        int rc = -errno;
-        close(fd);
-        return rc;
+        return -errno;
     }
     bool top = path.len == 0;
     *ret_found = FOUND_NOTHING;

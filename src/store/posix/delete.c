@@ -20,7 +20,7 @@
 static bool is_empty(struct rg_posix_bucket *bucket, int directory_fd)
 {
     int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    rg_autoclosedir DIR *dir = rg_posix_directory_take(fd);
     if (!dir) {
         return false;
     }

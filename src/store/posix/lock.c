@@ -20,9 +20,10 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#define WAIT_MS_MAX     10000u
 #define PAUSE_US_MAX    20000u
 #define LOCK_BYTES_BITS 40
+
+unsigned rg_posix_lock_wait_ms = 10000;
 
 /*
  * GCC's ThreadSanitizer does not see locks that are taken against a named clock: under it waiting
@@ -32,7 +33,7 @@
 static struct timespec wait_deadline(void)
 {
     struct timespec at = rg_clock_wall();
-    at.tv_sec += WAIT_MS_MAX / 1000;
+    at.tv_sec += rg_posix_lock_wait_ms / 1000 + 1;
     return at;
 }
 #define lock_mutex_until(mutex, at) pthread_mutex_timedlock((mutex), (at))
@@ -41,7 +42,7 @@ static struct timespec wait_deadline(void)
 #else
 static struct timespec wait_deadline(void)
 {
-    return rg_clock_deadline(WAIT_MS_MAX);
+    return rg_clock_deadline(rg_posix_lock_wait_ms);
 }
 #define lock_mutex_until(mutex, at) pthread_mutex_clocklock((mutex), CLOCK_MONOTONIC, (at))
 #define lock_shared_until(lock, at) pthread_rwlock_clockrdlock((lock), CLOCK_MONOTONIC, (at))
@@ -62,15 +63,15 @@ static uint64_t hash_key(struct span key)
 
 static int fail_busy(enum rg_code busy, struct rg_error *err)
 {
-    return rg_failf(err, busy, "Another request held this key for longer than %u s. Try again.",
-                    WAIT_MS_MAX / 1000);
+    return rg_failf(err, busy, "Another request held this key for longer than %u ms. Try again.",
+                    rg_posix_lock_wait_ms);
 }
 
 /* Locks bytes of the file, 0 meaning all that can follow. Returns 0, -EAGAIN after the time-out, or
  * the negative errno. */
 static int lock_bytes(int fd, int64_t first, int64_t count)
 {
-    uint64_t deadline = rg_clock_ms() + WAIT_MS_MAX;
+    uint64_t deadline = rg_clock_ms() + rg_posix_lock_wait_ms;
     useconds_t pause_us = 200;
     for (;;) {
         struct flock range = {

@@ -64,6 +64,17 @@ int rg_posix_open_beneath(int bucket_fd, struct span path, int flags, bool follo
     return open_beneath(bucket_fd, path, flags, resolve | (follow ? 0 : RESOLVE_NO_SYMLINKS));
 }
 
+DIR *rg_posix_directory_take(int own_fd)
+{
+    DIR *dir = own_fd < 0 ? NULL : fdopendir(own_fd);
+    if (!dir && own_fd >= 0) {
+        int os_errno = errno;
+        close(own_fd);
+        errno = os_errno;
+    }
+    return dir;
+}
+
 int rg_posix_key_split(struct span key, struct rg_posix_key *ret_split, struct rg_error *err)
 {
     int rc = rg_key_storable(key, err);

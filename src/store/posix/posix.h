@@ -31,6 +31,7 @@
 #include "base/span.h"
 #include "store/store.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -244,6 +245,10 @@ bool rg_posix_name_hidden(struct span name, bool top);
  */
 int rg_posix_open_beneath(int bucket_fd, struct span path, int flags, bool follow);
 
+/* A stream over an open directory: takes the descriptor, also when it fails (NULL, with errno). -1
+ * is passed on as a failure, its errno kept. */
+DIR *rg_posix_directory_take(int own_fd);
+
 /* A key taken apart: "a/b/c" is "c" in "a/b"; "a/b/" is the directory object "b" in "a". */
 struct rg_posix_key {
     struct span key;
@@ -289,6 +294,9 @@ int rg_posix_data_sync(struct rg_posix *posix, int fd, struct rg_error *err) RG_
 void rg_posix_temp_name(char name[RG_POSIX_TEMP_NAME]);
 
 /* ---- Locks (lock.c) ---- */
+
+/* How long a lock is waited for; tests shorten it. */
+extern unsigned rg_posix_lock_wait_ms;
 
 struct rg_posix_lock {
     struct rg_posix_bucket *bucket; /* NULL: not held */

@@ -53,10 +53,9 @@ static bool is_older(const struct sweep *sweep, const struct stat *st, int64_t l
 static void each(struct sweep *sweep, int own_fd,
                  void (*visit)(struct sweep *sweep, int directory_fd, const char *name))
 {
-    rg_autoclosedir DIR *dir = fdopendir(own_fd);
+    rg_autoclosedir DIR *dir = rg_posix_directory_take(own_fd);
     if (!dir) {
         note_failure(sweep, errno, "reading a directory");
-        close(own_fd);
         return;
     }
     struct dirent *entry;
@@ -140,6 +139,7 @@ static void sweep_hidden_of(struct sweep *sweep, int directory_fd)
 static void sweep_stray(struct sweep *sweep, int strays_fd, const char *name)
 {
     char path[PATH_MAX];
+    sweep_hidden(sweep, strays_fd, name);
     ssize_t len = readlinkat(strays_fd, name, path, sizeof path);
     if (len <= 0 || len == (ssize_t)sizeof path) {
         return;
@@ -209,7 +209,7 @@ static void sweep_uploads(struct sweep *sweep)
     rg_autoclose int uploads_fd = open_state(sweep, "uploads");
     sweep_hidden_of(sweep, uploads_fd);
     int fd = uploads_fd < 0 ? -1 : openat(uploads_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    rg_autoclosedir DIR *dir = rg_posix_directory_take(fd);
     struct dirent *hash;
     while (dir && (hash = readdir(dir))) {
         if (hash->d_name[0] == '.') {
@@ -218,13 +218,15 @@ static void sweep_uploads(struct sweep *sweep)
         int hash_fd =
             openat(uploads_fd, hash->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         sweep_hidden_of(sweep, hash_fd);
-        rg_autoclosedir DIR *ids = hash_fd < 0 ? NULL : fdopendir(hash_fd);
+        rg_autoclosedir DIR *ids = rg_posix_directory_take(hash_fd);
         struct dirent *id;
         while (ids && (id = readdir(ids))) {
             if (id->d_name[0] != '.') {
                 sweep_upload(sweep, uploads_fd, hash->d_name, hash_fd, id->d_name);
             }
         }
+        /* Empty, if an upload was begun or ended half-way; whoever begins one makes it again. */
+        unlinkat(uploads_fd, hash->d_name, AT_REMOVEDIR);
     }
 }
 
@@ -320,11 +322,8 @@ static void acquit(struct sweep *sweep, int directory_fd, const char *name,
 static bool walk(struct sweep *sweep, int own_fd, int depth, size_t *names_left,
                  struct suspects *suspects)
 {
-    rg_autoclosedir DIR *dir = fdopendir(own_fd);
+    rg_autoclosedir DIR *dir = rg_posix_directory_take(own_fd);
     if (!dir || depth == WALK_DEPTH_MAX) {
-        if (!dir) {
-            close(own_fd);
-        }
         return false;
     }
     struct dirent *entry;
@@ -385,7 +384,7 @@ static void sweep_sidecars(struct sweep *sweep)
     sweep_hidden_of(sweep, sidecar_fd);
     struct suspects suspects = {.items = calloc(SUSPECTS_MAX, sizeof *suspects.items)};
     int fd = suspects.items ? openat(sidecar_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = rg_posix_directory_take(fd);
     struct dirent *entry;
     while (dir && (entry = readdir(dir))) {
         check_sidecar(sweep, sidecar_fd, entry->d_name, &suspects);

@@ -469,7 +469,7 @@ static int list_numbers(int upload_fd, uint32_t **ret_numbers, size_t *ret_count
                         struct rg_error *err)
 {
     int fd = openat(upload_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    rg_autoclosedir DIR *dir = rg_posix_directory_take(fd);
     if (!dir) {
         return rg_fail_storage(err, errno, "reading the upload's directory");
     }

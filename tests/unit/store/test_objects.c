@@ -770,6 +770,24 @@ static void test_buckets(void **state)
     assert_int_equal(rg_store_bucket_tags_get(tree->store, BUCKET, &tags, &err),
                      -RG_NO_SUCH_TAG_SET);
     expect_no_leftovers(tree, 0);
+
+    set(path_of(tree, "../foreign"), "user.X-Amz-Tagging", "{\"of\":\"versitygw\"}");
+    assert_int_equal(rg_store_bucket_tags_get(tree->store, text("foreign"), &tags, &err), 0);
+    assert_string_equal(rg_pairs_find(&tags, text("of")), "versitygw");
+    rg_pairs_free(&tags);
+
+    /* More buckets than are kept open. */
+    if (strcmp(tree_filesystem, "memory") == 0) {
+        for (int i = 0; i < RG_POSIX_BUCKETS_KEPT + 20; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "bucket-%d", i);
+            assert_int_equal(rg_store_bucket_create(tree->store, text(name), &err), 0);
+        }
+        assert_true(rg_posix_of(tree->store)->bucket_count <= RG_POSIX_BUCKETS_KEPT);
+        assert_int_equal(rg_store_bucket_stat(tree->store, text("bucket-0"), &info, &err), 0);
+        put(tree, "still", "works");
+        expect(tree, "still", "works");
+    }
 }
 
 static void test_deleting_buckets(void **state)
@@ -788,6 +806,7 @@ static void test_deleting_buckets(void **state)
     assert_int_equal(mkdir(path_of(tree, "x/y"), 0755), 0);
     assert_int_equal(mkdir(path_of(tree, "x/z"), 0755), 0);
     write_file(tree, "x/z/.railgate-tmp-0", "left");
+    write_file(tree, ".railgate-tmp-0", "left");
     assert_int_equal(mkdir(path_of(tree, ".sgwtmp"), 0755), 0);
     write_file(tree, ".sgwtmp/x", "left");
     RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;

@@ -3,6 +3,8 @@
  */
 #include "tree.h"
 
+#include "store/posix/posix.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -442,6 +444,36 @@ static void test_deleting_a_bucket_in_use(void **state)
     close_other(tree, other);
 }
 
+/* ---- A lock that is held too long ---- */
+
+static void test_waiting_for_a_lock_ends(void **state)
+{
+    struct tree *tree = *state;
+    struct rg_store *other = other_gateway(tree);
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_posix_bucket *bucket = NULL;
+    put(tree, "held", "old");
+    assert_int_equal(rg_posix_bucket_get(rg_posix_of(other), BUCKET, &bucket, &err), 0);
+    assert_int_equal(rg_posix_bucket_ready(bucket, &err), 0);
+    struct rg_posix_lock lock;
+    rg_posix_lock_wait_ms = 300;
+    assert_int_equal(rg_posix_lock_key(bucket, text("held"), RG_SLOW_DOWN, &lock, &err), 0);
+    struct rg_conditions match = {.if_match = text("*")};
+    assert_int_equal(try_put(tree, "held", text("new"), NULL, NULL, &err), -RG_SLOW_DOWN);
+    assert_int_equal(try_put(tree, "held", text("new"), NULL, &match, &err),
+                     -RG_CONDITIONAL_REQUEST_CONFLICT);
+    assert_int_equal(try_delete(tree, "held", &err), -RG_SLOW_DOWN);
+    assert_int_equal(rg_store_bucket_delete(tree->store, BUCKET, &err), -RG_BUCKET_NOT_EMPTY);
+    put(tree, "another", "key");
+    expect(tree, "held", "old");
+    rg_posix_unlock(&lock);
+    assert_int_equal(try_put(tree, "held", text("new"), NULL, &match, &err), 0);
+    rg_posix_lock_wait_ms = 10000;
+    rg_posix_bucket_put(bucket);
+    close_other(tree, other);
+    expect_no_leftovers(tree, 0);
+}
+
 #define ON_TREE(test) cmocka_unit_test_setup_teardown(test, tree_setup, tree_teardown)
 
 int main(int argc, char **argv)
@@ -459,6 +491,7 @@ int main(int argc, char **argv)
         ON_TREE(test_tags_are_never_mixed),
         ON_TREE(test_no_version_is_seen_without_its_metadata),
         ON_TREE(test_deleting_a_bucket_in_use),
+        ON_TREE(test_waiting_for_a_lock_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,413 @@
+/*
+ * Every system call and every allocation of a change fails once, one after the other: the change
+ * fails or succeeds as a whole, and leaves no descriptor, no memory and no file behind.
+ *
+ * The linker puts the functions below in the place of those of libc (--wrap).
+ */
+#include "tree.h"
+
+#include "store/posix/posix.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define ROUNDS_MAX 2000
+
+/* Counts down to the call that fails; 0: none does. */
+static _Atomic int fuse;
+static int fault_errno;
+static const char *failed_call;
+
+static bool blows(const char *call)
+{
+    int left = atomic_load(&fuse);
+    if (left == 0) {
+        return false;
+    }
+    atomic_store(&fuse, left - 1);
+    if (left > 1) {
+        return false;
+    }
+    failed_call = call;
+    errno = fault_errno;
+    return true;
+}
+
+#define WRAP(type, name, parameters, arguments, failure)                                           \
+    type __real_##name parameters;                                                                 \
+    type __wrap_##name parameters;                                                                 \
+    type __wrap_##name parameters                                                                  \
+    {                                                                                              \
+        return blows(#name) ? (failure) : __real_##name arguments;                                 \
+    }
+
+WRAP(int, fsync, (int fd), (fd), -1)
+WRAP(int, fstat, (int fd, struct stat *st), (fd, st), -1)
+WRAP(int, fstatat, (int fd, const char *name, struct stat *st, int flags), (fd, name, st, flags),
+     -1)
+WRAP(int, fsetxattr, (int fd, const char *name, const void *value, size_t size, int flags),
+     (fd, name, value, size, flags), -1)
+WRAP(ssize_t, fgetxattr, (int fd, const char *name, void *value, size_t size),
+     (fd, name, value, size), -1)
+WRAP(ssize_t, lgetxattr, (const char *path, const char *name, void *value, size_t size),
+     (path, name, value, size), -1)
+WRAP(int, fremovexattr, (int fd, const char *name), (fd, name), -1)
+WRAP(int, linkat, (int from, const char *old, int to, const char *name, int flags),
+     (from, old, to, name, flags), -1)
+WRAP(int, renameat, (int from, const char *old, int to, const char *name), (from, old, to, name),
+     -1)
+WRAP(int, renameat2, (int from, const char *old, int to, const char *name, unsigned flags),
+     (from, old, to, name, flags), -1)
+WRAP(int, unlinkat, (int fd, const char *name, int flags), (fd, name, flags), -1)
+WRAP(int, mkdirat, (int fd, const char *name, mode_t mode), (fd, name, mode), -1)
+WRAP(int, futimens, (int fd, const struct timespec *times), (fd, times), -1)
+WRAP(int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
+WRAP(int, ftruncate, (int fd, off_t size), (fd, size), -1)
+WRAP(ssize_t, pwrite, (int fd, const void *bytes, size_t size, off_t offset),
+     (fd, bytes, size, offset), -1)
+WRAP(ssize_t, write, (int fd, const void *bytes, size_t size), (fd, bytes, size), -1)
+WRAP(ssize_t, pread, (int fd, void *bytes, size_t size, off_t offset), (fd, bytes, size, offset),
+     -1)
+WRAP(DIR *, fdopendir, (int fd), (fd), NULL)
+WRAP(void *, malloc, (size_t size), (size), NULL)
+WRAP(void *, calloc, (size_t count, size_t size), (count, size), NULL)
+WRAP(void *, realloc, (void *old, size_t size), (old, size), NULL)
+
+int __real_posix_memalign(void **to, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **to, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **to, size_t alignment, size_t size)
+{
+    return blows("posix_memalign") ? ENOMEM : __real_posix_memalign(to, alignment, size);
+}
+
+/* With a mode as third argument, or none: passing it on does no harm. */
+int __real_openat(int fd, const char *path, int flags, ...);
+int __wrap_openat(int fd, const char *path, int flags, mode_t mode);
+int __wrap_openat(int fd, const char *path, int flags, mode_t mode)
+{
+    return blows("openat") ? -1 : __real_openat(fd, path, flags, mode);
+}
+
+/* openat2, the only one called by number. */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long c, long d);
+long __wrap_syscall(long number, long a, long b, long c, long d)
+{
+    return blows("openat2") ? -1 : __real_syscall(number, a, b, c, d);
+}
+
+static size_t count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    size_t count = 0;
+    while (readdir(dir)) {
+        count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+static char long_value[1501];
+
+static int put_version(struct tree *tree, const char *key, const char *words)
+{
+    RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+    struct rg_error err = RG_ERROR_INIT;
+    int left = atomic_exchange(&fuse, 0);
+    meta_for(&meta, text(words));
+    assert_int_equal(rg_meta_add_user(&meta, text("version"), text(words), &err), 0);
+    assert_int_equal(rg_meta_add_user(&meta, text("long"), text(long_value), &err), 0);
+    atomic_store(&fuse, left);
+    return try_put(tree, key, text(words), &meta, NULL, &err);
+}
+
+/* 0, 1, or -1 for nothing; whole in any case. */
+static int version_of(struct tree *tree, const char *key, const char *first, const char *second)
+{
+    RG_BUF(bytes, 1 << 20);
+    struct rg_object_info info;
+    struct rg_error err = RG_ERROR_INIT;
+    int rc = try_get(tree, key, &bytes, &info, &err);
+    if (rc == -RG_NO_SUCH_KEY) {
+        return -1;
+    }
+    assert_int_equal(rc, 0);
+    const char *words = rg_buf_text(&bytes);
+    assert_true(strcmp(words, first) == 0 || strcmp(words, second) == 0);
+    assert_false(info.is_foreign);
+    assert_string_equal(rg_pairs_find(&info.meta.user, text("version")), words);
+    assert_string_equal(rg_pairs_find(&info.meta.user, text("long")), long_value);
+    rg_object_info_free(&info);
+    return strcmp(words, second) == 0;
+}
+
+struct scenario {
+    const char *name;
+    void (*prepare)(struct tree *tree);
+    int (*act)(struct tree *tree);
+    void (*check)(struct tree *tree, int rc);
+};
+
+static void run_scenario(struct tree *tree, const struct scenario *scenario, int os_errno)
+{
+    fault_errno = os_errno;
+    int n = 0;
+    bool failed = true;
+    size_t refused = 0;
+    while (failed) {
+        assert_true(++n < ROUNDS_MAX);
+        scenario->prepare(tree);
+        size_t before = count_descriptors();
+        failed_call = "nothing";
+        atomic_store(&fuse, n);
+        int rc = scenario->act(tree);
+        failed = atomic_exchange(&fuse, 0) == 0;
+        if (count_descriptors() != before) {
+            fail_msg("%s: descriptors left after %s failed", scenario->name, failed_call);
+        }
+        assert_true(failed || rc == 0);
+        refused += rc != 0;
+        scenario->check(tree, rc);
+    }
+    print_message("%s: %d calls failed, %zu changes with them\n", scenario->name, n - 1, refused);
+    assert_true(refused > 3);
+}
+
+/* ---- The changes ---- */
+
+static void prepare_old(struct tree *tree)
+{
+    assert_int_equal(put_version(tree, "a/b", "old"), 0);
+}
+
+static int act_overwrite(struct tree *tree)
+{
+    return put_version(tree, "a/b", "new");
+}
+
+static void check_overwrite(struct tree *tree, int rc)
+{
+    int version = version_of(tree, "a/b", "old", "new");
+    assert_true(version == 1 || (rc && version == 0));
+}
+
+static void prepare_nothing(struct tree *tree)
+{
+    assert_int_equal(try_delete(tree, "p/q/r", NULL), 0);
+}
+
+static int act_create(struct tree *tree)
+{
+    return put_version(tree, "p/q/r", "new");
+}
+
+static void check_create(struct tree *tree, int rc)
+{
+    int version = version_of(tree, "p/q/r", "new", "new");
+    assert_true(version == 1 || (rc && version == -1));
+}
+
+static int act_delete(struct tree *tree)
+{
+    return try_delete(tree, "a/b", NULL);
+}
+
+static void check_delete(struct tree *tree, int rc)
+{
+    int version = version_of(tree, "a/b", "old", "old");
+    assert_true(version == -1 || (rc && version == 1));
+}
+
+static int act_tag(struct tree *tree)
+{
+    struct rg_pairs tags = RG_PAIRS_INIT;
+    int left = atomic_exchange(&fuse, 0);
+    assert_int_equal(rg_tags_add(&tags, RG_TAG_OBJECT, text("t"), text("new"), NULL), 0);
+    atomic_store(&fuse, left);
+    int rc = rg_store_object_tags_set(tree->store, BUCKET, text("a/b"), &tags, NULL);
+    rg_pairs_free(&tags);
+    return rc;
+}
+
+static void check_tag(struct tree *tree, int rc)
+{
+    assert_int_equal(version_of(tree, "a/b", "old", "old"), 1);
+    struct rg_object_info info = info_of(tree, "a/b");
+    const char *value = rg_pairs_find(&info.meta.tags, text("t"));
+    assert_true(rc || (value && strcmp(value, "new") == 0));
+    rg_object_info_free(&info);
+}
+
+static void prepare_no_directory(struct tree *tree)
+{
+    assert_int_equal(try_delete(tree, "d/e/", NULL), 0);
+}
+
+static int act_make_directory(struct tree *tree)
+{
+    return put_version(tree, "d/e/", "");
+}
+
+static void check_make_directory(struct tree *tree, int rc)
+{
+    int version = version_of(tree, "d/e/", "", "");
+    assert_true(version == 1 || (rc && version == -1));
+}
+
+/* ---- An upload ---- */
+
+#define KEY RG_SPAN_LITERAL("m/p")
+static char upload_id[RG_UPLOAD_ID_LENGTH + 1];
+static struct rg_part_info part_infos[2];
+static const char *const part_words[] = {"one ", "two"};
+
+static int send_part(struct tree *tree, uint32_t number)
+{
+    struct rg_writer *writer = NULL;
+    struct rg_written written;
+    const char *words = part_words[number - 1];
+    int rc =
+        rg_store_part_begin(tree->store, BUCKET, KEY, text(upload_id), number, -1, &writer, NULL);
+    if (rc) {
+        return rc;
+    }
+    rc = rg_store_writer_write(tree->store, writer, words, strlen(words), NULL);
+    if (rc) {
+        rg_store_writer_abort(tree->store, writer);
+        return rc;
+    }
+    return rg_store_part_commit(tree->store, writer, &part_infos[number - 1], &written, NULL);
+}
+
+static int begin_upload(struct tree *tree)
+{
+    struct rg_meta meta = RG_META_INIT;
+    return rg_store_upload_create(tree->store, BUCKET, KEY, &meta, RG_CHECKSUM_CRC64NVME,
+                                  RG_CHECKSUM_FULL_OBJECT, upload_id, NULL);
+}
+
+static int complete_upload(struct tree *tree)
+{
+    struct rg_complete_part wanted[2] = {{.number = 1}, {.number = 2}};
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(wanted[i].etag, part_infos[i].etag, sizeof wanted[i].etag);
+    }
+    struct rg_complete_request request = {
+        .parts = wanted, .count = 2, .part_size_min = 1, .object_size_max = 1 << 20};
+    struct rg_completed completed;
+    return rg_store_upload_complete(tree->store, BUCKET, KEY, text(upload_id), &request, &completed,
+                                    NULL);
+}
+
+static void prepare_upload(struct tree *tree)
+{
+    for (size_t i = 0; i < 2; i++) {
+        RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+        meta_for(&meta, text(part_words[i]));
+        memcpy(part_infos[i].etag, meta.etag, sizeof meta.etag);
+        part_infos[i].checksum = meta.checksum;
+    }
+    put(tree, "m/p", "before");
+    assert_int_equal(begin_upload(tree), 0);
+    assert_int_equal(send_part(tree, 1), 0);
+    assert_int_equal(send_part(tree, 2), 0);
+}
+
+static void check_complete(struct tree *tree, int rc)
+{
+    RG_BUF(bytes, 100);
+    assert_int_equal(try_get(tree, "m/p", &bytes, NULL, NULL), 0);
+    bool done = strcmp(rg_buf_text(&bytes), "one two") == 0;
+    assert_true(done || (rc && strcmp(rg_buf_text(&bytes), "before") == 0));
+    assert_int_equal(complete_upload(tree), 0);
+    expect(tree, "m/p", "one two");
+}
+
+static int act_part(struct tree *tree)
+{
+    return send_part(tree, 2);
+}
+
+static void check_part(struct tree *tree, int rc)
+{
+    (void)rc;
+    struct rg_part_page page;
+    assert_int_equal(
+        rg_store_part_list(tree->store, BUCKET, KEY, text(upload_id), 0, 9, &page, NULL), 0);
+    assert_int_equal(page.count, 2);
+    rg_part_page_free(&page);
+    assert_int_equal(rg_store_upload_abort(tree->store, BUCKET, KEY, text(upload_id), NULL), 0);
+}
+
+static void check_begin(struct tree *tree, int rc)
+{
+    if (rc == 0) {
+        assert_int_equal(rg_store_upload_abort(tree->store, BUCKET, KEY, text(upload_id), NULL), 0);
+    }
+}
+
+static void check_all(const char *mask, int os_errno)
+{
+    static const struct scenario scenarios[] = {
+        {"overwrite", prepare_old, act_overwrite, check_overwrite},
+        {"create", prepare_nothing, act_create, check_create},
+        {"delete", prepare_old, act_delete, check_delete},
+        {"tags", prepare_old, act_tag, check_tag},
+        {"make directory", prepare_no_directory, act_make_directory, check_make_directory},
+        {"begin upload", prepare_nothing, begin_upload, check_begin},
+        {"part", prepare_upload, act_part, check_part},
+        {"complete", prepare_upload, complete_upload, check_complete},
+    };
+    memset(long_value, 'm', sizeof long_value - 1);
+    struct tree tree;
+    assert_true(tree_make(&tree, "memory", 0));
+    tree_set(&tree, RG_SETTING_mask, mask);
+    tree_set(&tree, RG_SETTING_temp_expiry, "1s");
+    tree_open(&tree);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(scenarios); i++) {
+        run_scenario(&tree, &scenarios[i], os_errno);
+    }
+    static const char *const keys[] = {"a/b", "p/q/r", "d/e/", "m/p"};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(keys); i++) {
+        assert_int_equal(try_delete(&tree, keys[i], NULL), 0);
+    }
+    /* Where even the cleaning up failed, the sweeper does it. */
+    for (int i = 0; i < 2; i++) {
+        sleep(2);
+        assert_int_equal(rg_store_sweep(tree.store, NULL), 0);
+    }
+    expect_no_leftovers(&tree, 0);
+    tree_remove(&tree);
+}
+
+static void test_io_errors(void **state)
+{
+    check_all("", EIO);
+}
+
+static void test_io_errors_bare(void **state)
+{
+    check_all("o-tmpfile,rename-flags,dir-fsync,fine-times,fallocate,reflink,copy-range,big-xattr",
+              EIO);
+}
+
+static void test_no_space(void **state)
+{
+    check_all("big-xattr", ENOSPC);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_io_errors),
+        cmocka_unit_test(test_io_errors_bare),
+        cmocka_unit_test(test_no_space),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
