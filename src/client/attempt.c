@@ -84,7 +84,7 @@ int rg_attempt_begin(struct rg_client *client, const struct rg_piece *piece,
         return rg_failure_take(failure, RG_STATUS_RDMA_DECLINED, &err);
     }
     if (rail->rail->transport->kind == RG_TRANSPORT_RC) {
-        int rc = rg_session_connect(client, attempt.lane, reason, failure);
+        int rc = rg_client_session_connect(client, attempt.lane, reason, failure);
         if (rc < 0) {
             /* What a half-made pairing left behind is nobody's to find. */
             rg_rail_drop_lane(attempt.lane);

@@ -157,25 +157,27 @@ static const struct {
     const char *reason;
     uint64_t ms;
 } lasting[] = {
-    /* About the server or this rail. */
+    /* About the server, this rail or this network. */
     {"rdma-off", LASTING_MS},
     {"no-transport", LASTING_MS},
-    {"no-rail", LASTING_MS},
     {"dialect-not-served", LASTING_MS},
+    {"agent-unknown", LASTING_MS},
+    {"control-route", LASTING_MS},
+    {"unreachable", LASTING_MS},
     {"invalid-token", LASTING_MS},
     {"server-unaware", LASTING_MS},
-    /* What passes by itself. */
+    {"no-session", LASTING_MS},
+    /* What passes by itself, and cost a wait to find out. */
     {"rail-down", BUSY_MS},
     {"no-lane", BUSY_MS},
     {"no-slot", BUSY_MS},
-    {"busy", BUSY_MS},
-    {"limit", BUSY_MS},
-    /* About the one request: its size, its window, its checksum. */
-    {"too-small", REQUEST_MS},
-    {"too-large", REQUEST_MS},
+    {"stopping", BUSY_MS},
+    {"no-window", BUSY_MS},
+    /* About the one request: its size, its window, how many there are now. */
+    {"account-limit", REQUEST_MS},
+    {"below-minimum", REQUEST_MS},
+    {"empty-object", REQUEST_MS},
     {"window-too-small", REQUEST_MS},
-    {"empty", REQUEST_MS},
-    {"not-a-file", REQUEST_MS},
 };
 
 static uint64_t lasts_ms(const char *reason)

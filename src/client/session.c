@@ -94,7 +94,7 @@ static int decline(struct rg_failure *failure)
     return -RG_STATUS_RDMA_DECLINED;
 }
 
-int rg_session_connect(struct rg_client *client, struct rg_client_lane *lane,
+int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *lane,
                        char reason[RG_REASON_MAX + 1], struct rg_failure *failure)
 {
     if (lane->has_session) {

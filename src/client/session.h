@@ -12,7 +12,7 @@
  * Pairs the lane unless it is paired already. Failures as those of any request; a server that has
  * no such route, or declines, is RG_STATUS_RDMA_DECLINED with its reason in `reason`.
  */
-int rg_session_connect(struct rg_client *client, struct rg_client_lane *lane,
+int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *lane,
                        char reason[RG_REASON_MAX + 1], struct rg_failure *failure);
 
 #endif

@@ -188,9 +188,9 @@ static void test_declines_of_one_request(void **state)
 {
     struct bench *bench = *state;
     bench->s3->rdma = FAKE_RDMA_OFF;
-    bench->s3->reason = "too-small";
+    bench->s3->reason = "below-minimum";
     assert_ok(bench, put_as(bench, 10, RG_PATH_AUTO));
-    assert_string_equal(bench->result.path, "http:too-small");
+    assert_string_equal(bench->result.path, "http:below-minimum");
     bench->s3->rdma = FAKE_RDMA_SERVE;
     assert_ok(bench, put_as(bench, 10, RG_PATH_AUTO));
     assert_string_equal(bench->result.path, "rdma:ofi:fake");
