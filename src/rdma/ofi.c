@@ -257,8 +257,7 @@ struct ofi_lane {
     struct peer peers[PEERS_PER_LANE];
     struct peer *peer; /* bound */
     uint64_t binds;
-    bool reached;        /* the bound peer has taken an operation since bind */
-    uint64_t refused_at; /* ms; when it first did not; 0: never */
+    uint64_t refused_at; /* ms; since when it takes no operation; 0: it does */
     uint64_t knock_at;   /* ms; when to look whether it is there at all */
     uint64_t posted_ns;  /* the last post */
     uint64_t usual_us;   /* how long operations take, smoothed */
@@ -1012,7 +1011,6 @@ static int ofi_lane_bind(struct rg_lane *public, const struct rg_rdma_window *wi
     }
     lane->peer = peer;
     peer->last_use = ++lane->binds;
-    lane->reached = false;
     lane->refused_at = 0;
     return 0;
 }
@@ -1058,10 +1056,13 @@ static bool is_port_closed(const struct peer *peer)
     return false;
 }
 
-/* EAGAIN: full queues, or no connection yet. A peer that never gets further is given up. */
+/*
+ * EAGAIN: full queues, or no connection: not yet, or, when a peer died between two operations, not
+ * any more. A peer that takes nothing although nothing is in flight is given up after a while.
+ */
 static int refused(struct ofi_lane *lane, struct rg_error *err)
 {
-    if (lane->reached) {
+    if (lane->lane.outstanding > 0) {
         return rg_fail(err, RG_LIMIT);
     }
     uint64_t now = rg_clock_ms();
@@ -1082,8 +1083,8 @@ static int refused(struct ofi_lane *lane, struct rg_error *err)
 }
 
 static int post(struct ofi_lane *lane, struct rg_region *region, uint64_t region_offset,
-                uint64_t window_offset, uint64_t length, enum rg_lane_operation kind, uint64_t cookie,
-                struct rg_error *err)
+                uint64_t window_offset, uint64_t length, enum rg_lane_operation kind,
+                uint64_t cookie, struct rg_error *err)
 {
     struct ofi_rail *rail = lane->rail;
     struct operation *operation = free_operation(lane);
@@ -1126,7 +1127,7 @@ static int post(struct ofi_lane *lane, struct rg_region *region, uint64_t region
     }
     operation->busy = true;
     lane->posted_ns = rg_clock_ns();
-    lane->reached = true;
+    lane->refused_at = 0;
     lane->nap_us = 0;
     return 0;
 }
