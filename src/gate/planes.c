@@ -661,7 +661,8 @@ static int move(struct rg_planes *planes, const struct rg_plane_transfer *transf
     struct plane *plane = choose(planes, transfer->window);
     RG_ASSERT(plane);
     struct rg_lease lease = {0};
-    int rc = rg_pool_lease(plane->pool, (uint32_t)planes->settings->rdma_queue_wait, &lease, err);
+    int rc = rg_pool_lease_for(plane->pool, transfer->window,
+                               (uint32_t)planes->settings->rdma_queue_wait, &lease, err);
     if (rc < 0) {
         const char *reason = rc == -RG_LIMIT       ? "no-lane"
                              : rc == -RG_CANCELLED ? "stopping"
