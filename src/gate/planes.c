@@ -261,6 +261,11 @@ static int open_plane(struct rg_planes *planes, enum rg_transport_kind kind,
 {
     const struct rg_settings *settings = planes->settings;
     const struct rg_transport *transport = rg_transport_find(kind);
+    /* Its tokens belong to sessions, whose routes are declined so far: memory would be pinned for
+     * nothing. */
+    if (kind == RG_TRANSPORT_RC) {
+        return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "the gateway has no sessions yet");
+    }
     if (!transport) {
         return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "this build has no such transport");
     }
