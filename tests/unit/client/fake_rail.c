@@ -157,15 +157,16 @@ static int reset_lane(struct rg_lane *lane, struct rg_error *err)
     return 0;
 }
 
-static int lane_address(struct rg_lane *lane, struct rg_lane_address *ret_address,
-                        struct rg_error *err)
+static int lane_address(struct rg_lane *lane, const struct rg_lane_address *peer,
+                        struct rg_lane_address *ret_address, struct rg_error *err)
 {
     *ret_address = (struct rg_lane_address){
         .qpn = 0x123456, .psn = 0xabcdef, .has_gid = true, .gid = {[15] = 1}, .port = 1};
     return 0;
 }
 
-static int pair_lane(struct rg_lane *lane, const struct rg_lane_address *peer, struct rg_error *err)
+static int pair_lane(struct rg_lane *lane, const struct rg_lane_address *own,
+                     const struct rg_lane_address *peer, struct rg_error *err)
 {
     RG_ASSERT(peer->qpn == 0x654321 && peer->psn == 0x010203);
     fake_rail.pairings++;
