@@ -104,15 +104,11 @@ static void unlock_bytes(int fd, int64_t first, int64_t count)
  */
 static int check_alive(struct rg_posix_bucket *bucket, struct rg_error *err)
 {
-    struct stat st;
-    if (fstat(bucket->locks_fd >= 0 ? bucket->locks_fd : bucket->state_fd, &st) < 0) {
-        return rg_fail_storage(err, errno, "looking at the locks file");
-    }
-    if (st.st_nlink) {
+    if (!rg_posix_is_removed(bucket->locks_fd >= 0 ? bucket->locks_fd : bucket->state_fd)) {
         return 0;
     }
     rg_posix_bucket_forget(bucket);
-    if (fstat(bucket->fd, &st) == 0 && st.st_nlink == 0) {
+    if (rg_posix_is_removed(bucket->fd)) {
         return rg_fail(err, RG_NO_SUCH_BUCKET);
     }
     return rg_failf(err, RG_SLOW_DOWN,

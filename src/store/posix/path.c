@@ -64,6 +64,15 @@ int rg_posix_open_beneath(int bucket_fd, struct span path, int flags, bool follo
     return open_beneath(bucket_fd, path, flags, resolve | (follow ? 0 : RESOLVE_NO_SYMLINKS));
 }
 
+bool rg_posix_is_removed(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0) {
+        return errno == ESTALE || errno == ENOENT;
+    }
+    return st.st_nlink == 0;
+}
+
 DIR *rg_posix_directory_take(int own_fd)
 {
     DIR *dir = own_fd < 0 ? NULL : fdopendir(own_fd);
@@ -247,8 +256,7 @@ int rg_posix_parent_open(struct rg_posix_bucket *bucket, const struct rg_posix_k
     /* A concurrent delete may take a directory away that was just made: try again, not for ever. */
     struct rg_error inner = RG_ERROR_INIT;
     for (int i = 0; fd == -ENOENT && i < OPEN_TRIES; i++) {
-        struct stat st;
-        if (fstat(bucket->fd, &st) == 0 && st.st_nlink == 0) {
+        if (rg_posix_is_removed(bucket->fd)) {
             return rg_fail(err, RG_NO_SUCH_BUCKET);
         }
         fd = make_way(bucket, split->parent, ret_fd, &inner);

@@ -245,6 +245,9 @@ bool rg_posix_name_hidden(struct span name, bool top);
  */
 int rg_posix_open_beneath(int bucket_fd, struct span path, int flags, bool follow);
 
+/* Has what the descriptor refers to lost its name? (Network file systems may say ESTALE.) */
+bool rg_posix_is_removed(int fd);
+
 /* A stream over an open directory: takes the descriptor, also when it fails (NULL, with errno). -1
  * is passed on as a failure, its errno kept. */
 DIR *rg_posix_directory_take(int own_fd);

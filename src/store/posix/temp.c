@@ -114,12 +114,6 @@ static int open_named(struct rg_posix_bucket *bucket, int directory_fd, struct r
     return 0;
 }
 
-static bool is_removed(int directory_fd)
-{
-    struct stat st;
-    return fstat(directory_fd, &st) == 0 && st.st_nlink == 0;
-}
-
 int rg_posix_temp_open(struct rg_posix_bucket *bucket, int near_fd, struct span near_path,
                        struct rg_posix_temp *ret_temp, struct rg_error *err)
 {
@@ -132,7 +126,7 @@ int rg_posix_temp_open(struct rg_posix_bucket *bucket, int near_fd, struct span 
     if (temp.mount->tmpfile) {
         temp.fd = openat(near_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         /* In a directory that was removed, ext4 answers EPERM. */
-        if (temp.fd < 0 && (errno == ENOENT || (errno == EPERM && is_removed(near_fd)))) {
+        if (temp.fd < 0 && (errno == ENOENT || (errno == EPERM && rg_posix_is_removed(near_fd)))) {
             return rg_failf(err, RG_SLOW_DOWN,
                             "A directory was removed while a file was made in it. Try again.");
         }

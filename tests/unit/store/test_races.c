@@ -270,7 +270,11 @@ static void test_readers_see_whole_versions(void **state)
     for (int i = 0; i < 300; i++) {
         RG_BUF(read, 2 * VERSION_BYTES);
         struct rg_object_info info;
-        assert_int_equal(try_get(tree, "v", &read, &info, &err), 0);
+        int rc = try_get(tree, "v", &read, &info, &err);
+        if (rc) {
+            fprintf(stderr, "%s\n", err.message);
+        }
+        assert_int_equal(rc, 0);
         assert_int_equal(read.len, VERSION_BYTES);
         assert_false(info.is_foreign);
         RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
