@@ -37,7 +37,11 @@ struct rg_buffers;
 struct rg_patience;
 struct rg_planes;
 
+#define RG_GATE_SHARES 1024u
+
 struct rg_gate {
+    _Atomic unsigned in_progress;            /* verbs that run */
+    _Atomic unsigned shares[RG_GATE_SHARES]; /* the same by the hash of the bucket's name */
     const struct rg_settings *settings;
     struct rg_store *store;
     struct rg_accounts *accounts;

@@ -20,6 +20,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -394,6 +395,44 @@ static rg_verb *const verbs[RG_OPERATION_COUNT] = {
     [RG_OP_LIST_PARTS] = rg_verb_list_parts,
 };
 
+/*
+ * One bucket whose storage hangs, or whose clients are slow, must not take every place: the others
+ * are still to be served. A bucket may have SHARE_FACTOR times as many places as are free now, so
+ * that, however many buckets are stuck, some remain. What names no bucket may hang on any: it has
+ * the share of a bucket without a name.
+ */
+#define SHARE_FACTOR 3u
+
+static _Atomic unsigned *share_of(const struct rg_call *call)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < call->bucket.len; i++) {
+        hash = (hash ^ (unsigned char)call->bucket.ptr[i]) * 0x100000001b3u;
+    }
+    return &call->gate->shares[(hash ^ (hash >> 32)) % RG_GATE_SHARES];
+}
+
+/* Counts the request in. Two that come at once may both get the last place. */
+static int enter_share(struct rg_call *call, struct rg_error *err)
+{
+    unsigned all = (unsigned)call->settings->requests_max;
+    unsigned total = atomic_load(&call->gate->in_progress);
+    unsigned left = total < all ? all - total : 0;
+    if (atomic_load(share_of(call)) >= SHARE_FACTOR * left) {
+        return rg_failf(err, RG_SLOW_DOWN,
+                        "Too many requests are in progress on this bucket. Try again.");
+    }
+    atomic_fetch_add(&call->gate->in_progress, 1);
+    atomic_fetch_add(share_of(call), 1);
+    return 0;
+}
+
+static void leave_share(struct rg_call *call)
+{
+    atomic_fetch_sub(share_of(call), 1);
+    atomic_fetch_sub(&call->gate->in_progress, 1);
+}
+
 static int run_verb(struct rg_call *call, struct rg_error *err)
 {
     if (call->info->answer != RG_ANSWER_VERB) {
@@ -424,7 +463,13 @@ static int serve(struct rg_call *call, struct rg_error *err)
     if (rc < 0) {
         return rc;
     }
-    return run_verb(call, err);
+    rc = enter_share(call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = run_verb(call, err);
+    leave_share(call);
+    return rc;
 }
 
 /* ---- Answers ---- */

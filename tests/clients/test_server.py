@@ -139,6 +139,24 @@ def test_too_many_requests(start):
     assert raw.request(gateway, "GET", "/busy").status == 200
 
 
+def test_one_bucket_leaves_places_for_others(start):
+    """Slow clients of one bucket, or a mount in it that hangs, do not take every place."""
+    gateway = start("--requests-max", 8)
+    raw.request(gateway, "PUT", "/one")
+    raw.request(gateway, "PUT", "/two")
+    finishers = [slow_put(gateway, f"/one/{i}") for i in range(6)]
+    deadline = time.monotonic() + 20
+    while gateway.metric("railgate_requests_in_progress") < 6 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)  # from the head to the verb
+    answer = raw.request(gateway, "GET", "/one")
+    assert (answer.status, answer.code) == (503, "SlowDown"), answer
+    assert raw.request(gateway, "PUT", "/two/k", body=b"x").status == 200
+    assert raw.request(gateway, "GET", "/two/k").body == b"x"
+    assert [finish().status for finish in finishers] == [200] * 6
+    assert raw.request(gateway, "GET", "/one").status == 200
+
+
 def test_too_many_connections(start):
     gateway = start("--connections-max", 8)
     raw.request(gateway, "PUT", "/busy")
