@@ -189,7 +189,7 @@ static int name_anonymous(struct rg_posix_bucket *bucket, struct rg_posix_temp *
             return rc;
         }
         temp->name[0] = '\0';
-        if (rc == -ENOENT && is_removed(into)) {
+        if (rc == -ENOENT && rg_posix_is_removed(into)) {
             /* Not the object's directory: ours. It is made anew for the next request. */
             rg_posix_bucket_forget(bucket);
             return -ESTALE;

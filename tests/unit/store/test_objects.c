@@ -906,9 +906,12 @@ static void test_the_root_is_exchanged(void **state)
     struct tree *tree = *state;
     struct rg_error err = RG_ERROR_INIT;
     assert_int_equal(rg_store_probe(tree->store, &err), 0);
-    rg_autofree char *aside = NULL;
-    assert_true(asprintf(&aside, "%s-aside", tree->root) > 0);
-    assert_int_equal(rename(tree->root, aside), 0);
+    char aside[4096];
+    snprintf(aside, sizeof aside, "%s-aside", tree->root);
+    if (rename(tree->root, aside) < 0) {
+        assert_int_equal(errno, EBUSY); /* the root is where a file system is mounted */
+        skip();
+    }
     assert_int_equal(mkdir(tree->root, 0755), 0);
     assert_int_equal(rg_store_probe(tree->store, &err), -RG_SERVICE_UNAVAILABLE);
     assert_non_null(strstr(err.message, tree->root));
