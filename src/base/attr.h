@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #define RG_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#define RG_NORETURN __attribute__((noreturn))
-#define RG_CHECK __attribute__((warn_unused_result))
-#define RG_UNUSED __attribute__((unused))
+#define RG_NORETURN          __attribute__((noreturn))
+#define RG_CHECK             __attribute__((warn_unused_result))
+#define RG_UNUSED            __attribute__((unused))
 
 #define RG_CLEANUP(fn) __attribute__((cleanup(fn)))
 
@@ -45,9 +45,9 @@ static inline void rg_cleanup_closedir(DIR **dir)
     }
 }
 
-#define rg_autofree RG_CLEANUP(rg_cleanup_free)
-#define rg_autoclose RG_CLEANUP(rg_cleanup_close)
-#define rg_autofclose RG_CLEANUP(rg_cleanup_fclose)
+#define rg_autofree     RG_CLEANUP(rg_cleanup_free)
+#define rg_autoclose    RG_CLEANUP(rg_cleanup_close)
+#define rg_autofclose   RG_CLEANUP(rg_cleanup_fclose)
 #define rg_autoclosedir RG_CLEANUP(rg_cleanup_closedir)
 
 /* Moves a pointer out of an owning variable: the variable becomes NULL. */

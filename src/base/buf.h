@@ -28,8 +28,7 @@ struct rg_buf {
     {                                                                                              \
         .max = (max_bytes)                                                                         \
     }
-#define RG_BUF(name, max_bytes)                                                                    \
-    RG_CLEANUP(rg_buf_free) struct rg_buf name = RG_BUF_INIT(max_bytes)
+#define RG_BUF(name, max_bytes) RG_CLEANUP(rg_buf_free) struct rg_buf name = RG_BUF_INIT(max_bytes)
 
 void rg_buf_free(struct rg_buf *buf);
 

@@ -26,9 +26,9 @@ enum rg_retry { RG_RETRY_NEVER, RG_RETRY_LATER, RG_RETRY_CHANGED, RG_RETRY_GONE 
 
 struct rg_error {
     enum rg_code code;
-    int os_errno;                        /* errno, or 0 */
-    bool explained;                      /* message says more than the table's sentence */
-    char message[RG_ERROR_MESSAGE_MAX];  /* one sentence, UTF-8, cut when too long */
+    int os_errno;                       /* errno, or 0 */
+    bool explained;                     /* message says more than the table's sentence */
+    char message[RG_ERROR_MESSAGE_MAX]; /* one sentence, UTF-8, cut when too long */
 };
 
 #define RG_ERROR_INIT                                                                              \
@@ -37,8 +37,8 @@ struct rg_error {
     }
 
 /* Static facts of a code; the strings live for ever. */
-const char *rg_code_name(enum rg_code code);        /* identifier, for example NO_SUCH_KEY */
-const char *rg_code_s3_name(enum rg_code code);     /* for example NoSuchKey */
+const char *rg_code_name(enum rg_code code);    /* identifier, for example NO_SUCH_KEY */
+const char *rg_code_s3_name(enum rg_code code); /* for example NoSuchKey */
 int rg_code_http_status(enum rg_code code);
 enum rg_retry rg_code_retry(enum rg_code code);
 const char *rg_code_sentence(enum rg_code code);

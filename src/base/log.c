@@ -96,7 +96,8 @@ static void add_json(struct rg_buf *line, enum rg_log_level level, const char *e
 {
     rg_buf_add_text(line, "{\"time\":\"");
     add_time(line);
-    rg_buf_addf(line, "\",\"level\":\"%s\",\"event\":\"%s\",\"message\":", level_names[level], event);
+    rg_buf_addf(line, "\",\"level\":\"%s\",\"event\":\"%s\",\"message\":", level_names[level],
+                event);
     add_json_text(line, rg_span_text(message));
     if (request) {
         rg_buf_add_text(line, ",\"request\":");

@@ -31,8 +31,7 @@ struct rg_field {
 #define RG_FIELD_SPAN(field_name, value)                                                           \
     ((struct rg_field){.name = (field_name), .type = RG_FIELD_IS_TEXT, .text = (value)})
 #define RG_FIELD_INT(field_name, value)                                                            \
-    ((struct rg_field){                                                                            \
-        .name = (field_name), .type = RG_FIELD_IS_INT, .number = (int64_t)(value)})
+    ((struct rg_field){.name = (field_name), .type = RG_FIELD_IS_INT, .number = (int64_t)(value)})
 
 /* Before threads start. fd is borrowed. */
 void rg_log_setup(int fd, enum rg_log_format format, enum rg_log_level level);

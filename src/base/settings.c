@@ -33,14 +33,14 @@ struct row {
 
 #define AT(field) offsetof(struct rg_settings, field)
 #define RG_INT(field, name, unit, fallback, least, most, sentence)                                 \
-    [RG_SETTING_##field] = {INT, AT(field), name, unit, fallback, NULL, least, most, NULL,         \
-                            sentence},
+    [RG_SETTING_##                                                                                 \
+        field] = {INT, AT(field), name, unit, fallback, NULL, least, most, NULL, sentence},
 #define RG_SIZE(field, name, fallback, least, most, sentence)                                      \
-    [RG_SETTING_##field] = {SIZE, AT(field), name, "bytes", fallback, NULL, least, most, NULL,     \
-                            sentence},
+    [RG_SETTING_##                                                                                 \
+        field] = {SIZE, AT(field), name, "bytes", fallback, NULL, least, most, NULL, sentence},
 #define RG_DURATION(field, name, fallback, least, most, sentence)                                  \
-    [RG_SETTING_##field] = {DURATION, AT(field), name, "time", fallback, NULL, least, most, NULL,  \
-                            sentence},
+    [RG_SETTING_##                                                                                 \
+        field] = {DURATION, AT(field), name, "time", fallback, NULL, least, most, NULL, sentence},
 #define RG_CHOICE(field, name, fallback, choices, sentence)                                        \
     [RG_SETTING_##field] = {CHOICE, AT(field), name, NULL, 0, fallback, 0, 0, choices, sentence},
 #define RG_TEXT(field, name, fallback, most, sentence)                                             \
@@ -60,13 +60,13 @@ static const struct row table[RG_SETTING_COUNT] = {
 #undef RG_GROUP
 
 /* The rows and the headings between them, in table order. */
-#define RG_INT(field, ...) {RG_SETTING_##field, NULL},
-#define RG_SIZE(field, ...) {RG_SETTING_##field, NULL},
+#define RG_INT(field, ...)      {RG_SETTING_##field, NULL},
+#define RG_SIZE(field, ...)     {RG_SETTING_##field, NULL},
 #define RG_DURATION(field, ...) {RG_SETTING_##field, NULL},
-#define RG_CHOICE(field, ...) {RG_SETTING_##field, NULL},
-#define RG_TEXT(field, ...) {RG_SETTING_##field, NULL},
-#define RG_SECRET(field, ...) {RG_SETTING_##field, NULL},
-#define RG_GROUP(title) {-1, title},
+#define RG_CHOICE(field, ...)   {RG_SETTING_##field, NULL},
+#define RG_TEXT(field, ...)     {RG_SETTING_##field, NULL},
+#define RG_SECRET(field, ...)   {RG_SETTING_##field, NULL},
+#define RG_GROUP(title)         {-1, title},
 static const struct {
     int row; /* -1: a heading */
     const char *title;
@@ -211,8 +211,7 @@ static bool parse_number(const struct row *row, struct span text, int64_t *ret_v
     case SIZE:
         return parse_scaled(text, size_suffixes, RG_ARRAY_LENGTH(size_suffixes), ret_value);
     case DURATION:
-        return parse_scaled(text, duration_suffixes, RG_ARRAY_LENGTH(duration_suffixes),
-                            ret_value);
+        return parse_scaled(text, duration_suffixes, RG_ARRAY_LENGTH(duration_suffixes), ret_value);
     default:
         break;
     }
@@ -507,11 +506,11 @@ static int load_options(struct rg_settings *settings, const char **argv, int arg
             options_end = true;
             continue;
         }
-        struct span rest = rg_span_starts(word, RG_SPAN_LITERAL("--")) ? rg_span_skip(word, 2)
-                                                                       : word;
+        struct span rest =
+            rg_span_starts(word, RG_SPAN_LITERAL("--")) ? rg_span_skip(word, 2) : word;
         struct span name = rg_span_cut(&rest, '=');
-        rg_autofree char *origin = rg_span_dup(rg_span_head(word, word.len - rest.len -
-                                                                      (rest.ptr ? 1 : 0)));
+        rg_autofree char *origin =
+            rg_span_dup(rg_span_head(word, word.len - rest.len - (rest.ptr ? 1 : 0)));
         if (!origin) {
             return rg_fail(err, RG_OUT_OF_MEMORY);
         }
@@ -536,8 +535,8 @@ static int load_options(struct rg_settings *settings, const char **argv, int arg
         if (only >= 0 && id != only) {
             continue;
         }
-        int rc = rg_settings_set(settings, (enum rg_setting_id)id, value, RG_FROM_OPTION, origin,
-                                 err);
+        int rc =
+            rg_settings_set(settings, (enum rg_setting_id)id, value, RG_FROM_OPTION, origin, err);
         if (rc < 0) {
             return rc;
         }
@@ -546,8 +545,8 @@ static int load_options(struct rg_settings *settings, const char **argv, int arg
     return 0;
 }
 
-int rg_settings_load(struct rg_settings *settings, const char **argv, int argc, const char *const *environment,
-                     int *ret_count, struct rg_error *err)
+int rg_settings_load(struct rg_settings *settings, const char **argv, int argc,
+                     const char *const *environment, int *ret_count, struct rg_error *err)
 {
     int count;
     int rc = load_environment(settings, environment, RG_SETTING_config, err);
@@ -654,8 +653,9 @@ void rg_settings_reference(struct rg_buf *out)
 {
     for (size_t i = 0; i < RG_ARRAY_LENGTH(outline); i++) {
         if (outline[i].row < 0) {
-            rg_buf_addf(out, "\n## %s\n\n| setting | environment | value | meaning |\n|---|---|---|---|\n",
-                        outline[i].title);
+            rg_buf_addf(
+                out, "\n## %s\n\n| setting | environment | value | meaning |\n|---|---|---|---|\n",
+                outline[i].title);
             continue;
         }
         const struct row *row = &table[outline[i].row];

@@ -13,11 +13,11 @@
 
 enum rg_setting_id {
 #define RG_INT(field, name, unit, fallback, least, most, sentence) RG_SETTING_##field,
-#define RG_SIZE(field, name, fallback, least, most, sentence) RG_SETTING_##field,
-#define RG_DURATION(field, name, fallback, least, most, sentence) RG_SETTING_##field,
-#define RG_CHOICE(field, name, fallback, choices, sentence) RG_SETTING_##field,
-#define RG_TEXT(field, name, fallback, most, sentence) RG_SETTING_##field,
-#define RG_SECRET(field, name, most, sentence) RG_SETTING_##field,
+#define RG_SIZE(field, name, fallback, least, most, sentence)      RG_SETTING_##field,
+#define RG_DURATION(field, name, fallback, least, most, sentence)  RG_SETTING_##field,
+#define RG_CHOICE(field, name, fallback, choices, sentence)        RG_SETTING_##field,
+#define RG_TEXT(field, name, fallback, most, sentence)             RG_SETTING_##field,
+#define RG_SECRET(field, name, most, sentence)                     RG_SETTING_##field,
 #define RG_GROUP(title)
 #include "base/settings.tbl"
     RG_SETTING_COUNT
@@ -40,11 +40,11 @@ struct rg_settings {
 #undef RG_TEXT
 #undef RG_SECRET
 #define RG_INT(field, name, unit, fallback, least, most, sentence) int64_t field;
-#define RG_SIZE(field, name, fallback, least, most, sentence) int64_t field;
-#define RG_DURATION(field, name, fallback, least, most, sentence) int64_t field;
-#define RG_CHOICE(field, name, fallback, choices, sentence) int64_t field;
-#define RG_TEXT(field, name, fallback, most, sentence) char *field;
-#define RG_SECRET(field, name, most, sentence) char *field;
+#define RG_SIZE(field, name, fallback, least, most, sentence)      int64_t field;
+#define RG_DURATION(field, name, fallback, least, most, sentence)  int64_t field;
+#define RG_CHOICE(field, name, fallback, choices, sentence)        int64_t field;
+#define RG_TEXT(field, name, fallback, most, sentence)             char *field;
+#define RG_SECRET(field, name, most, sentence)                     char *field;
 #include "base/settings.tbl"
 #undef RG_INT
 #undef RG_SIZE
@@ -82,8 +82,8 @@ int rg_settings_set(struct rg_settings *settings, enum rg_setting_id id, const c
  * *ret_count. `environment` is an environ-style list: every name that begins with RAILGATE_ must be
  * a setting. Fails with RG_SETTING; the message is one line without a newline.
  */
-int rg_settings_load(struct rg_settings *settings, const char **argv, int argc, const char *const *environment,
-                     int *ret_count, struct rg_error *err);
+int rg_settings_load(struct rg_settings *settings, const char **argv, int argc,
+                     const char *const *environment, int *ret_count, struct rg_error *err);
 
 /* The table itself, for help, `railgate config` and the documentation. */
 const char *rg_setting_name(enum rg_setting_id id);

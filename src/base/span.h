@@ -19,7 +19,7 @@ struct span {
 #define RG_SPAN_ARG(span) (int)(span).len, (span).ptr
 
 #define RG_SPAN_LITERAL(literal) ((struct span){(literal), sizeof(literal) - 1})
-#define RG_SPAN_EMPTY ((struct span){"", 0})
+#define RG_SPAN_EMPTY            ((struct span){"", 0})
 
 static inline struct span rg_span(const void *ptr, size_t len)
 {

@@ -23,7 +23,8 @@ int rg_cli_token(int argc, const char **argv)
 
 void rg_cli_token_help(struct rg_buf *out)
 {
-    rg_buf_add_text(out, "TEXT is the value of x-amz-rdma-token (or x-rdma-info, or\n"
-                         "X-CuObj-RDMA-Descr) as a client sent it. The exit status is 1 when it is\n"
-                         "not a token of any known dialect.\n");
+    rg_buf_add_text(out,
+                    "TEXT is the value of x-amz-rdma-token (or x-rdma-info, or\n"
+                    "X-CuObj-RDMA-Descr) as a client sent it. The exit status is 1 when it is\n"
+                    "not a token of any known dialect.\n");
 }

@@ -95,7 +95,7 @@ static int decline(struct rg_failure *failure)
 }
 
 int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *lane,
-                       char reason[RG_REASON_MAX + 1], struct rg_failure *failure)
+                              char reason[RG_REASON_MAX + 1], struct rg_failure *failure)
 {
     if (lane->has_session) {
         return 0;

@@ -13,6 +13,6 @@
  * no such route, or declines, is RG_STATUS_RDMA_DECLINED with its reason in `reason`.
  */
 int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *lane,
-                       char reason[RG_REASON_MAX + 1], struct rg_failure *failure);
+                              char reason[RG_REASON_MAX + 1], struct rg_failure *failure);
 
 #endif

@@ -3,9 +3,11 @@
  * provider), registers memory on it, and hands out lanes. A lane is a queue pair (or endpoint) with
  * its own completion queue; the thread that posts on a lane is the thread that waits on it.
  *
- *   initiator (gateway):  rail_open -> region -> lane -> bind(window) -> write/read -> wait ->
- * flush target (client):      rail_open -> region -> lane -> mint(window) -> progress -> revoke
- *   session (rc, D2/D4):  lane -> address / pair -> either of the two above
+ *   initiator (gateway):  rail_open, region, lane, bind(window), write/read, wait, flush
+ *
+ *   target (client):      rail_open, region, lane, mint(window), progress, revoke
+ *
+ *   session (rc, D2/D4):  lane, address / pair, then either of the two above
  *
  * Threads. A rail's functions are safe from any thread. A lane, and the windows minted on it,
  * belong to one thread at a time; hand-over needs the usual happens-before (a mutex, a join).
@@ -116,7 +118,7 @@ struct rg_rail {
     int traffic_class;                     /* in use; -1: does not apply */
     uint32_t mtu;                          /* bytes; 0: does not apply */
     uint64_t operation_bytes_max;          /* of one write or read */
-    uint64_t message_bytes_max;            /* rc, dc: a longer one goes as several messages; else 0 */
+    uint64_t message_bytes_max; /* rc, dc: a longer one goes as several messages; else 0 */
     bool is_hardware;           /* false for ofi over tcp and shm: never shown as RDMA hardware */
     bool pins_memory;           /* registered bytes count against RLIMIT_MEMLOCK */
     bool target_needs_progress; /* the target must run rg_lane_progress while a request

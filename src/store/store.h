@@ -2,10 +2,10 @@
  * The object store: what the gateway asks of a backend. Calls block; each is safe to make from any
  * thread. A backend never answers success before the durability that the settings promise.
  *
- * Names are validated by the caller with s3/names.h (bucket rules, key length, NUL) before they come
- * here; a backend still refuses what it cannot hold (RG_INVALID_OBJECT_NAME, RG_NAME_CONFLICT).
- * Spans are borrowed for the duration of the call. Everything returned is owned by the caller and
- * released by the named function, unless said otherwise.
+ * Names are validated by the caller with s3/names.h (bucket rules, key length, NUL) before they
+ * come here; a backend still refuses what it cannot hold (RG_INVALID_OBJECT_NAME,
+ * RG_NAME_CONFLICT). Spans are borrowed for the duration of the call. Everything returned is owned
+ * by the caller and released by the named function, unless said otherwise.
  *
  * Spans of keys may hold any byte but NUL.
  *
@@ -72,10 +72,10 @@ struct rg_written {
 struct rg_list_query {
     struct span prefix;
     struct span delimiter; /* empty: none */
-    struct span after;     /* keys and common prefixes must sort after this; empty: from the start */
-    bool after_is_prefix;  /* `after` is a common prefix already returned: skip all below it */
-    size_t max;            /* entries on the page, keys and common prefixes together */
-    bool want_meta;        /* fill etag and checksum (one getxattr an entry) */
+    struct span after;    /* keys and common prefixes must sort after this; empty: from the start */
+    bool after_is_prefix; /* `after` is a common prefix already returned: skip all below it */
+    size_t max;           /* entries on the page, keys and common prefixes together */
+    bool want_meta;       /* fill etag and checksum (one getxattr an entry) */
 };
 
 struct rg_list_entry {
@@ -195,8 +195,8 @@ struct rg_store_ops {
     void (*close)(struct rg_store *store);
 
     int (*bucket_create)(struct rg_store *store, struct span bucket, struct rg_error *err);
-    int (*bucket_stat)(struct rg_store *store, struct span bucket,
-                       struct rg_bucket_info *ret_info, struct rg_error *err);
+    int (*bucket_stat)(struct rg_store *store, struct span bucket, struct rg_bucket_info *ret_info,
+                       struct rg_error *err);
     int (*bucket_delete)(struct rg_store *store, struct span bucket, struct rg_error *err);
     int (*bucket_list)(struct rg_store *store, struct rg_bucket_info **ret_buckets,
                        size_t *ret_count, struct rg_error *err);
@@ -423,9 +423,9 @@ static inline int rg_store_object_meta_set(struct rg_store *store, struct span b
 }
 
 /*
- * Begins an object. expected_size (bytes, -1 unknown) lets the backend reserve space and fail early.
- * A key that ends in "/" is a directory object and must have no bytes (RG_INVALID_OBJECT_NAME at
- * write). End with rg_store_put_commit or rg_store_writer_abort.
+ * Begins an object. expected_size (bytes, -1 unknown) lets the backend reserve space and fail
+ * early. A key that ends in "/" is a directory object and must have no bytes
+ * (RG_INVALID_OBJECT_NAME at write). End with rg_store_put_commit or rg_store_writer_abort.
  */
 static inline int rg_store_put_begin(struct rg_store *store, struct span bucket, struct span key,
                                      int64_t expected_size, struct rg_writer **ret_writer,
@@ -444,7 +444,8 @@ static inline int rg_store_writer_write(struct rg_store *store, struct rg_writer
 /*
  * For writers that bypass rg_store_writer_write (io_uring from a registered slot): the descriptor
  * (owned by the writer, readable and writable, without O_DIRECT), and then, before commit, how many
- * bytes now stand in the file. Not to be mixed with rg_store_writer_write. -1 for a directory object.
+ * bytes now stand in the file. Not to be mixed with rg_store_writer_write. -1 for a directory
+ * object.
  */
 static inline int rg_store_writer_fd(struct rg_store *store, const struct rg_writer *writer)
 {
@@ -471,10 +472,11 @@ static inline int rg_store_writer_copy(struct rg_store *store, struct rg_writer 
 
 /*
  * Makes the object visible with its metadata, atomically and durably, if `conditions` (may be NULL)
- * hold at that moment: RG_PRECONDITION_FAILED, or RG_NO_SUCH_KEY for If-Match on nothing. meta->etag
- * must be set. Consumes the writer, also on failure; nothing is visible then (only when the name
- * itself cannot be made durable after it was given, a failure is answered for a visible object).
- * RG_NAME_CONFLICT: a directory stands where the file must go, or a file where a directory must.
+ * hold at that moment: RG_PRECONDITION_FAILED, or RG_NO_SUCH_KEY for If-Match on nothing.
+ * meta->etag must be set. Consumes the writer, also on failure; nothing is visible then (only when
+ * the name itself cannot be made durable after it was given, a failure is answered for a visible
+ * object). RG_NAME_CONFLICT: a directory stands where the file must go, or a file where a directory
+ * must.
  */
 static inline int rg_store_put_commit(struct rg_store *store, struct rg_writer *writer,
                                       const struct rg_meta *meta,
@@ -503,8 +505,7 @@ static inline int rg_store_upload_create(struct rg_store *store, struct span buc
                                          struct span key, const struct rg_meta *meta,
                                          enum rg_checksum_algorithm algorithm,
                                          enum rg_checksum_type type,
-                                         char ret_id[RG_UPLOAD_ID_LENGTH + 1],
-                                         struct rg_error *err)
+                                         char ret_id[RG_UPLOAD_ID_LENGTH + 1], struct rg_error *err)
 {
     return store->ops->upload_create(store, bucket, key, meta, algorithm, type, ret_id, err);
 }
@@ -553,8 +554,7 @@ static inline int rg_store_part_list(struct rg_store *store, struct span bucket,
 static inline int rg_store_upload_complete(struct rg_store *store, struct span bucket,
                                            struct span key, struct span id,
                                            const struct rg_complete_request *request,
-                                           struct rg_completed *ret_completed,
-                                           struct rg_error *err)
+                                           struct rg_completed *ret_completed, struct rg_error *err)
 {
     return store->ops->upload_complete(store, bucket, key, id, request, ret_completed, err);
 }

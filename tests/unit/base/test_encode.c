@@ -18,8 +18,13 @@ static void test_hex(void **state)
 static void test_base64_vectors(void **state)
 {
     static const char *const vectors[][2] = {
-        {"", ""},         {"f", "Zg=="},        {"fo", "Zm8="},        {"foo", "Zm9v"},
-        {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"},
+        {"", ""},
+        {"f", "Zg=="},
+        {"fo", "Zm8="},
+        {"foo", "Zm9v"},
+        {"foob", "Zm9vYg=="},
+        {"fooba", "Zm9vYmE="},
+        {"foobar", "Zm9vYmFy"},
     };
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         char text[16];
@@ -35,8 +40,8 @@ static void test_base64_vectors(void **state)
 
 static void test_base64_is_strict(void **state)
 {
-    static const char *const bad[] = {"Zg", "Zg=", "Zg==\n", "Z===", "====", "Zh==", "Zm9=",
-                                      "Zm 9", "Zg==Zg==", "-_-_"};
+    static const char *const bad[] = {
+        "Zg", "Zg=", "Zg==\n", "Z===", "====", "Zh==", "Zm9=", "Zm 9", "Zg==Zg==", "-_-_"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char bytes[16];
         size_t len;

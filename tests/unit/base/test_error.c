@@ -28,8 +28,7 @@ static void test_context_grows_outwards(void **state)
     assert_int_equal(err.os_errno, ENOSPC);
     assert_string_equal(err.message, "cannot write x: No space left on device (ENOSPC)");
     assert_int_equal(rg_error_context(&err, "bucket %s", "b"), -RG_STORAGE_FULL);
-    assert_string_equal(err.message,
-                        "bucket b: cannot write x: No space left on device (ENOSPC)");
+    assert_string_equal(err.message, "bucket b: cannot write x: No space left on device (ENOSPC)");
 }
 
 static void test_long_messages_stay_utf8(void **state)

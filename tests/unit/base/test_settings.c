@@ -41,9 +41,8 @@ static void test_defaults_round_trip(void **state)
         if (strcmp(rg_setting_name(i), "root-secret-key") == 0) {
             continue;
         }
-        assert_int_equal(rg_settings_set(&settings, i, rg_buf_text(&value), RG_FROM_OPTION, "test",
-                                         &err),
-                         0);
+        assert_int_equal(
+            rg_settings_set(&settings, i, rg_buf_text(&value), RG_FROM_OPTION, "test", &err), 0);
         RG_BUF(again, 8192);
         rg_settings_value(&settings, i, &again);
         assert_string_equal(rg_buf_text(&value), rg_buf_text(&again));
@@ -113,10 +112,8 @@ static void test_bad_settings_stop(void **state)
 static void test_bad_file_names_the_line(void **state)
 {
     static const char *const files[][2] = {
-        {"port = 1\nprot = 2\n", ":2"},
-        {"port\n", ":1"},
-        {"PORT = 1\n", "spelt port"},
-        {"config = /x\n", "config"},
+        {"port = 1\nprot = 2\n", ":2"},        {"port\n", ":1"},
+        {"PORT = 1\n", "spelt port"},          {"config = /x\n", "config"},
         {"durability = weak\n", "durability"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -131,8 +128,9 @@ static void test_bad_file_names_the_line(void **state)
 
 static void test_scales(void **state)
 {
-    const char *argv[] = {"--put-size-max", "2G",         "--idle-timeout", "90",  "--drain-timeout",
-                    "1500ms",         "--file-mode", "0600",           NULL};
+    const char *argv[] = {
+        "--put-size-max", "2G",          "--idle-timeout", "90", "--drain-timeout",
+        "1500ms",         "--file-mode", "0600",           NULL};
     int count;
     assert_int_equal(load(argv, none, &count), 0);
     assert_int_equal(settings.put_size_max, INT64_C(2) << 30);
@@ -144,7 +142,8 @@ static void test_scales(void **state)
 static void test_secrets_are_not_shown(void **state)
 {
     int count;
-    assert_int_equal(load(none, (const char *[]){"RAILGATE_ROOT_SECRET_KEY=hush", NULL}, &count), 0);
+    assert_int_equal(load(none, (const char *[]){"RAILGATE_ROOT_SECRET_KEY=hush", NULL}, &count),
+                     0);
     assert_string_equal(settings.root_secret_key, "hush");
     RG_BUF(out, 1 << 20);
     rg_settings_show(&settings, &out);

@@ -46,10 +46,10 @@ static void test_numbers(void **state)
 
 static void test_utf8(void **state)
 {
-    const char *good[] = {"", "plain", "\xc3\xa9", "\xed\x95\x9c", "\xf0\x9f\x98\x80",
-                          "\xf4\x8f\xbf\xbf"};
-    const char *bad[] = {"\x80", "\xc0\xaf", "\xc3", "\xe0\x80\xaf", "\xed\xa0\x80",
-                         "\xf4\x90\x80\x80", "\xff", "\xe2\x82"};
+    const char *good[] = {
+        "", "plain", "\xc3\xa9", "\xed\x95\x9c", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"};
+    const char *bad[] = {"\x80",         "\xc0\xaf",         "\xc3", "\xe0\x80\xaf",
+                         "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff", "\xe2\x82"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_true(rg_span_is_utf8(rg_span_text(good[i])));
     }
@@ -68,9 +68,12 @@ static void test_dup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compare_is_byte_order), cmocka_unit_test(test_cut_visits_every_field),
-        cmocka_unit_test(test_trim),                  cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_utf8),                  cmocka_unit_test(test_dup),
+        cmocka_unit_test(test_compare_is_byte_order),
+        cmocka_unit_test(test_cut_visits_every_field),
+        cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_dup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
