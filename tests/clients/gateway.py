@@ -116,10 +116,10 @@ class Gateway:
             connection.close()
 
     def metric(self, name, **labels):
-        """The sum of a metric's samples that carry these labels."""
+        """The sum of a metric's samples that carry these labels; 0 when it has none so far."""
         status, text = self.admin("/-/metrics")
         assert status == 200
-        total, seen = 0.0, False
+        total, seen = 0.0, f"# TYPE {name} " in text.decode()
         for line in text.decode().splitlines():
             match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
             if not match or match[1] != name:

@@ -343,6 +343,7 @@ def test_download_killed_and_resumed(own, gateway, bucket, tmp_path):
     process.communicate()
     assert not (tmp_path / "out").exists()
     kept = record.read_text().count("done ")
+    wait_for(lambda: gateway.metric("railgate_requests_in_progress") == 0, "the end of what was cut off")
     before = gateway.metric("railgate_requests_total", operation="GetObject")
     own.run(*words)
     assert gateway.metric("railgate_requests_total", operation="GetObject") - before <= 13 - kept
