@@ -40,7 +40,7 @@ static struct rg_client_options bench_options(const struct bench *bench)
     };
 }
 
-static void bench_open(struct bench *bench, const struct rg_client_options *options)
+static RG_UNUSED void bench_open(struct bench *bench, const struct rg_client_options *options)
 {
     const struct rg_client_seams seams = {.environment = no_environment,
                                           .find_transport = fake_rail_find};
@@ -55,7 +55,7 @@ static void bench_open(struct bench *bench, const struct rg_client_options *opti
     }
 }
 
-static void bench_close(struct bench *bench)
+static RG_UNUSED void bench_close(struct bench *bench)
 {
     rg_memory_release(bench->memory);
     bench->memory = NULL;
@@ -100,7 +100,7 @@ static struct bench *bench_new(size_t size)
     return bench;
 }
 
-static void bench_free(struct bench *bench)
+static RG_UNUSED void bench_free(struct bench *bench)
 {
     bench_close(bench);
     fake_s3_stop(bench->s3);
