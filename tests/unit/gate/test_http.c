@@ -1014,6 +1014,7 @@ static void test_hung_read(void **state)
     wire_send(fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET /hang HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_answer(fd, 200, "hello");
     assert_exchange("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", 200, "hello");
+    wait_done(2); /* theirs, so that the third is of the one that hangs */
     WIRE_ANSWER(answer);
     wire_read(fd, &answer, false);
     assert_int_equal(answer.status, 503);
