@@ -1,5 +1,6 @@
 """railgate's own client commands against the gateway: everything byte for byte, also when cut off."""
 import http.server
+import json
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import threading
 import time
 import urllib.parse
+import xml.dom.minidom
 
 import data
 import gateway as gateways
@@ -527,3 +529,80 @@ def test_rdma_client_killed(start, tmp_path):
         process.communicate()
     client.run("cp", *rdma, "s3://bucket/k", tmp_path / "out")
     assert read(tmp_path / "out") == content
+
+
+# ---- bench, and the example programs ----
+
+def test_bench(start, tmp_path):
+    one = start("--rdma", "on")
+    client = Client(one.endpoint, tmp_path)
+    client.run("mb", "s3://bucket")
+    admin = f"http://127.0.0.1:{one.admin_port}"
+    common = ("bench", "--sizes", "64K,1M", "-c", "1,3", "--count", "12", "-d", "60", "--admin", admin,
+              "--server-pid", one.process.pid, "--svg", tmp_path / "chart.svg", "s3://bucket/under")
+    table = client.text(*common, "--paths", "rdma,http")
+    rows = [line.split() for line in table.splitlines()[1:]]
+    assert len(rows) == 2 * 2 * 2 * 2
+    for row in rows:
+        assert row[5] == "12", row  # size is two words
+        assert row[-2] == ("1.000" if row[1] == "rdma" else "0.000"), row
+        assert row[-1].startswith(row[1]), row
+    cells = json.loads(client.text(*common, "--paths", "rdma", "--json", "--strict", "--no-checksum"))["cells"]
+    assert len(cells) == 8
+    for cell in cells:
+        assert cell["operations"] == 12 and cell["failures"] == 0 and cell["witness_ratio"] == 1
+        assert cell["bytes"] == 12 * cell["size"] == cell["rdma_bytes"]
+        assert 0 < cell["p50_ms"] <= cell["p99_ms"] <= cell["max_ms"] and "server_cpu_s" in cell
+    assert xml.dom.minidom.parse(str(tmp_path / "chart.svg")).getElementsByTagName("polyline")
+    assert not tree_of(os.path.join(one.tree, "bucket"))
+    assert b"--sizes" in client.run("bench", "--sizes", "0", "s3://bucket", status=2).stderr
+
+
+def test_bench_sees_what_did_not_go_by_rdma(start, tmp_path):
+    one = start("--rdma", "off")
+    client = Client(one.endpoint, tmp_path)
+    client.run("mb", "s3://bucket")
+    common = ("bench", "--op", "put", "--sizes", "64K", "-c", "2", "--count", "4", "--admin",
+              f"http://127.0.0.1:{one.admin_port}", "s3://bucket")
+    row = client.text(*common, "--path", "auto").splitlines()[1].split()
+    assert row[-2:] == ["0.000", "http:rdma-off"]
+    done = client.run(*common, "--path", "rdma", status=1)
+    assert b"4 FAILED" in done.stdout and b"rdma-off" in done.stdout
+
+
+EXAMPLES = os.path.join(os.path.dirname(gateways.BINARY), "examples")
+
+
+@pytest.mark.skipif(not os.path.isdir(EXAMPLES), reason="the examples are not built")
+def test_examples(own, gateway, tmp_path):
+    def example(name, *words, status=0):
+        done = subprocess.run([os.path.join(EXAMPLES, f"example-{name}"), *map(str, words)], env=own.environment,
+                              capture_output=True, cwd=tmp_path, timeout=120)
+        err = done.stderr.decode(errors="replace")
+        assert not gateways.REPORT.search(err), err
+        assert done.returncode == status, (name, done.stdout, err)
+        return done.stdout.decode()
+
+    bucket = data.new_bucket_name("x")
+    assert gateway.endpoint in example("open")
+    example("make_bucket", bucket)
+    assert bucket in example("buckets").splitlines()
+    assert "5 bytes by" in example("put", bucket, "dir/k", "hello")
+    example("put", bucket, "dir/k", "again", status=1)
+    assert example("get", bucket, "dir/k") == "hello"
+    assert example("get_range", bucket, "dir/k", 1, 3) == "ell"
+    assert "5 bytes, text/plain" in example("stat", bucket, "dir/k")
+    assert "5 bytes" in example("copy", bucket, "dir/k", bucket, "copy")
+    write(tmp_path / "in", data.content("example", 9 * MIB))
+    example("put_file", bucket, "file", tmp_path / "in")
+    example("get_file", bucket, "file", tmp_path / "out")
+    assert read(tmp_path / "out") == read(tmp_path / "in")
+    assert "dir/ (more below)" in example("list", bucket, "")
+    example("memory", bucket)
+    assert read(os.path.join(gateway.tree, bucket, "slot-3")) == b"d" * 4096
+    for key in ("dir/k", "copy", "file", *(f"slot-{n}" for n in range(8))):
+        example("delete", bucket, key)
+    example("device", bucket, "k", "1000", 16, status=1)  # no GPU: says so
+    example("remove_bucket", bucket)
+    example("stat", bucket, "k", status=1)
+    example("stat", status=2)
