@@ -129,6 +129,9 @@ def test_too_many_requests(start):
     raw.request(gateway, "PUT", "/busy")
     finishers = [slow_put(gateway, f"/busy/{i}") for i in range(2)]
     deadline = time.monotonic() + 10
+    while gateway.metric("railgate_requests_in_progress") < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)  # from the head to the verb: a GET that came between would have its place
     while True:
         answer = raw.request(gateway, "GET", "/busy")
         if answer.status == 503 or time.monotonic() > deadline:
