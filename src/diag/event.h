@@ -1,6 +1,6 @@
 /*
  * What the catalogue makes of a record: which known message it is, and the fields that correlation
- * needs. Borrowed spans point into the record's text and live as long as it.
+ * needs. Borrowed spans point into the record's text (and live as long as it) or at static text.
  */
 #ifndef RG_DIAG_EVENT_H
 #define RG_DIAG_EVENT_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "record.h"
+#include "diag/record.h"
 
 /* Layers in the order of root causes inside a node: a lower layer explains a higher one. */
 enum rg_layer {
@@ -39,6 +39,7 @@ enum rg_accused {
     RG_ACCUSED_CONFIG,
     RG_ACCUSED_ADMIN,       /* somebody did this on purpose */
     RG_ACCUSED_CONSEQUENCE, /* never a cause */
+    RG_ACCUSED_COUNT,
 };
 
 /* What a message does to the state of its subject; drives incidents. */
@@ -50,6 +51,7 @@ enum rg_effect {
     RG_EFFECT_EVICTED,  /* data that was not on the server is gone */
     RG_EFFECT_BOUNDARY, /* boot, module load, mount, planned stop */
     RG_EFFECT_BENIGN,   /* known noise: counted, never an incident */
+    RG_EFFECT_COUNT,
 };
 
 enum rg_role {
@@ -57,17 +59,26 @@ enum rg_role {
     RG_ROLE_CLIENT,
     RG_ROLE_SERVER, /* OSS or MDS */
     RG_ROLE_MGS,
+    RG_ROLE_COUNT,
+};
+
+enum rg_target_kind {
+    RG_TARGET_NONE, /* the line names no target */
+    RG_TARGET_MDT,
+    RG_TARGET_OST,
+    RG_TARGET_MGS,
 };
 
 struct rg_catalogue_row; /* catalogue.h: id, layer, accused, effect, cause, remedy, next command */
 
 /* The tail of a DEBUG_REQ line (lustre/ptlrpc/pack_generic.c). Times are seconds since 1970 UTC. */
 struct rg_request_tail {
-    bool present;
-    uint64_t xid;
+    bool present;     /* "req@…" was there; the xid alone may be known without it */
+    bool inbound;     /* NAME is a bare UUID: the speaker is the server that handles the request */
+    uint64_t xid;     /* 0 when not found */
     int opcode;       /* o400, …; -1 when not found */
     int64_t sent;     /* 0 when not found */
-    int64_t real;     /* 0: never left this host */
+    int64_t real;     /* with sent != 0, 0 means: never left this host */
     int64_t deadline; /* 0 when not found */
     struct span flags;
     int rc;
@@ -76,18 +87,27 @@ struct rg_request_tail {
 struct rg_event {
     const struct rg_record *record;
     const struct rg_catalogue_row *row;
+    /* As the row has them, unless the line's own status (ib_wc_status, errno, kind) says more. */
+    enum rg_accused accused;
+    enum rg_effect effect;
     enum rg_role speaker_role; /* from device-name grammar and the row */
-    struct span file_system;   /* "scratch" */
-    struct span target;        /* "scratch-OST0012" as printed; "MGS" for the MGS */
-    struct span nid;           /* the peer's NID as printed, without "12345-" */
-    struct span nid_to;        /* second NID: "restored to", "via", router */
-    struct span device;        /* mlx5_0, eth0, 0000:17:00.0, sda: what the row names */
-    struct span client;        /* client UUID or name, when a server speaks of one */
-    struct span operation;     /* ost_write, obd_ping */
-    struct span detail;        /* the row's own free field: reason, state, ib_wc_status word */
-    int rc;                    /* negative errno, or 0 when the line has none */
-    int wc_status;             /* ib_wc_status, or -1 */
-    int64_t number;            /* the row's own number: seconds evicted, width, count; 0 if none */
+    enum rg_target_kind target_kind;
+    int target_index;        /* OST0012 is 18; -1 when there is none */
+    struct span file_system; /* "scratch" */
+    struct span target;      /* "scratch-OST0012" as printed; "MGS" for the MGS */
+    struct span nid;         /* the peer's NID as printed, without "12345-" */
+    struct span nid_to;      /* second NID: "restored to", "via", router, new one */
+    struct span nid_local;   /* a NID of the speaker itself: the NI that failed */
+    struct span device;      /* mlx5_0, eth0, 0000:17:00.0, sda: what the row names */
+    struct span client;      /* client UUID or name, when a server speaks of one */
+    struct span operation;   /* ost_write, obd_ping */
+    struct span detail;      /* the row's own free field: reason, state, module, thread name */
+    struct span site;        /* "client.c:2310:ptlrpc_expire_one_request", without "()" */
+    int rc;                  /* negative errno, or 0 when the line has none */
+    int wc_status;           /* ib_wc_status, or -1 */
+    int64_t number;          /* the row's own number: seconds evicted, width, count; 0 if none */
+    int64_t number_of;       /* a second one: "of N clients"; 0 if none */
+    int64_t epoch;           /* UTC seconds that the line itself states as "now"; 0 if none */
     struct rg_request_tail request;
 };
 

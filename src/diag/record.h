@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "span.h"
+#include "base/span.h"
 
 /* What the stamp of a line counts. */
 enum rg_stamp_kind {
