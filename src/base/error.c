@@ -73,7 +73,7 @@ static void set_message(struct rg_error *err, const char *format, va_list args)
     }
 }
 
-int rg_fail(struct rg_error *err, enum rg_code code)
+int(rg_fail)(struct rg_error *err, enum rg_code code)
 {
     RG_ASSERT(is_code(code) && code != RG_OK);
     if (err) {
@@ -85,7 +85,7 @@ int rg_fail(struct rg_error *err, enum rg_code code)
     return -(int)code;
 }
 
-int rg_failf(struct rg_error *err, enum rg_code code, const char *format, ...)
+int(rg_failf)(struct rg_error *err, enum rg_code code, const char *format, ...)
 {
     RG_ASSERT(is_code(code) && code != RG_OK);
     if (err) {
@@ -109,7 +109,7 @@ static void append_errno(struct rg_error *err)
              strerror_r(err->os_errno, text, sizeof text), name ? name : "unknown errno");
 }
 
-int rg_fail_errno(struct rg_error *err, enum rg_code code, int os_errno, const char *format, ...)
+int(rg_fail_errno)(struct rg_error *err, enum rg_code code, int os_errno, const char *format, ...)
 {
     RG_ASSERT(is_code(code) && code != RG_OK);
     if (err) {
@@ -161,7 +161,7 @@ static enum rg_code storage_code(int os_errno)
     }
 }
 
-int rg_fail_storage(struct rg_error *err, int os_errno, const char *format, ...)
+int(rg_fail_storage)(struct rg_error *err, int os_errno, const char *format, ...)
 {
     enum rg_code code = storage_code(os_errno);
     if (err) {

@@ -60,6 +60,22 @@ int rg_fail_errno(struct rg_error *err, enum rg_code code, int os_errno, const c
  */
 int rg_fail_storage(struct rg_error *err, int os_errno, const char *format, ...) RG_PRINTF(3, 4);
 
+/*
+ * That none of these returns 0 is a promise the compiler can use, but not see: told so, it knows
+ * that what a step sets on success is set where the step did not fail.
+ */
+static inline int rg_is_failure(int result)
+{
+    if (result >= 0) {
+        __builtin_unreachable();
+    }
+    return result;
+}
+#define rg_fail(err, code)   rg_is_failure((rg_fail)((err), (code)))
+#define rg_failf(...)        rg_is_failure((rg_failf)(__VA_ARGS__))
+#define rg_fail_errno(...)   rg_is_failure((rg_fail_errno)(__VA_ARGS__))
+#define rg_fail_storage(...) rg_is_failure((rg_fail_storage)(__VA_ARGS__))
+
 /* Puts "context: " in front of the sentence and returns -code again. */
 int rg_error_context(struct rg_error *err, const char *format, ...) RG_PRINTF(2, 3);
 
