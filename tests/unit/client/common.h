@@ -110,16 +110,28 @@ static RG_UNUSED void bench_free(struct bench *bench)
 
 #define MEBI ((size_t)1 << 20)
 
+/*
+ * After a call the tests look into the fake store, whose threads wrote there under its mutex before
+ * they answered. The answer came by a socket, which orders nothing as far as ThreadSanitizer knows:
+ * taking the mutex once does.
+ */
+static RG_UNUSED int settled(struct bench *bench, int result)
+{
+    pthread_mutex_lock(&bench->s3->mutex);
+    pthread_mutex_unlock(&bench->s3->mutex);
+    return result;
+}
+
 #define assert_ok(bench, call)                                                                     \
     do {                                                                                           \
-        if ((call) < 0) {                                                                          \
+        if (settled((bench), (call)) < 0) {                                                        \
             fail_msg("%s", (bench)->failure.message);                                              \
         }                                                                                          \
     } while (0)
 
 #define assert_fails(bench, expected, call)                                                        \
     do {                                                                                           \
-        assert_int_equal((call), -(int)(expected));                                                \
+        assert_int_equal(settled((bench), (call)), -(int)(expected));                              \
         assert_int_equal((bench)->failure.status, (expected));                                     \
         assert_true((bench)->failure.message[0] != '\0');                                          \
     } while (0)

@@ -261,7 +261,7 @@ static void test_never_repeated(void **state)
     /* Refused for now: nothing was done. */
     struct fake_object *object = fake_s3_find(bench->s3, "b/k");
     assert_non_null(object);
-    assert_int_equal(rg_delete_object(bench->client, "b", "k", &bench->failure), 0);
+    assert_ok(bench, rg_delete_object(bench->client, "b", "k", &bench->failure));
     fake_s3_fault(bench->s3, (struct fake_fault){.method = "PUT", .times = 1, .status = 503});
     assert_ok(bench, put(bench, 100, &create));
     /* Refusals that no repetition changes. */
