@@ -856,32 +856,43 @@ static int bad_name(struct rg_error *err, const char *what)
     return rg_failf(err, RG_INVALID_RDMA_TOKEN, "The RDMA token's endpoint name %s.", what);
 }
 
+/* A good token all the same, whose address is of no use here: the transfer is declined. */
+static int useless_name(struct rg_error *err, enum rg_code code, const char *what)
+{
+    return rg_failf(err, code, "The RDMA token's endpoint address %s.", what);
+}
+
 static int check_ip_name(const struct ofi_rail *rail, const struct rg_rdma_window *window,
                          struct rg_error *err)
 {
-    const struct fi_info *info = rail->info;
-    sa_family_t family;
-    memcpy(&family, window->endpoint, RG_MIN(sizeof family, window->endpoint_len));
-    if (window->endpoint_len != info->src_addrlen) {
-        return bad_name(err, "has a length that this provider does not use");
-    }
-    if (info->addr_format == FI_SOCKADDR_IN) {
+    union {
+        sa_family_t family;
         struct sockaddr_in ip;
-        memcpy(&ip, window->endpoint, sizeof ip);
-        uint32_t address = ntohl(ip.sin_addr.s_addr);
-        if (family != AF_INET || ip.sin_port == 0 || address == INADDR_ANY ||
-            IN_MULTICAST(address) || address == INADDR_BROADCAST) {
-            return bad_name(err, "is not an address and port to connect to");
-        }
-    } else if (info->addr_format == FI_SOCKADDR_IN6) {
-        struct sockaddr_in6 ip;
-        memcpy(&ip, window->endpoint, sizeof ip);
-        if (family != AF_INET6 || ip.sin6_port == 0 || IN6_IS_ADDR_UNSPECIFIED(&ip.sin6_addr) ||
-            IN6_IS_ADDR_MULTICAST(&ip.sin6_addr)) {
-            return bad_name(err, "is not an address and port to connect to");
-        }
+        struct sockaddr_in6 ip6;
+    } name = {.family = AF_UNSPEC};
+    const struct fi_info *info = rail->info;
+    bool is_ip = info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6;
+    if (!is_ip) {
+        return window->endpoint_len == info->src_addrlen
+                   ? 0
+                   : bad_name(err, "has a length that this provider does not use");
     }
-    return 0;
+    memcpy(&name, window->endpoint, RG_MIN(sizeof name, window->endpoint_len));
+    bool is_ip4 = name.family == AF_INET && window->endpoint_len == sizeof name.ip;
+    bool is_ip6 = name.family == AF_INET6 && window->endpoint_len == sizeof name.ip6;
+    if (!is_ip4 && !is_ip6) {
+        return bad_name(err, "is not a socket address");
+    }
+    if (is_ip4 != (info->addr_format == FI_SOCKADDR_IN)) {
+        return useless_name(err, RG_RDMA_NOT_SUPPORTED, "is of an IP version that this rail lacks");
+    }
+    uint32_t ip4 = ntohl(name.ip.sin_addr.s_addr);
+    bool nobody = is_ip4
+                      ? name.ip.sin_port == 0 || ip4 == INADDR_ANY || IN_MULTICAST(ip4) ||
+                            ip4 == INADDR_BROADCAST
+                      : name.ip6.sin6_port == 0 || IN6_IS_ADDR_UNSPECIFIED(&name.ip6.sin6_addr) ||
+                            IN6_IS_ADDR_MULTICAST(&name.ip6.sin6_addr);
+    return nobody ? useless_name(err, RG_RDMA_TRANSFER_FAILED, "is nobody's to connect to") : 0;
 }
 
 /* Opens the peer's file to watch its life; what the provider will map must look like its own. */

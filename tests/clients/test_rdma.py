@@ -184,6 +184,22 @@ def test_a_dead_peer_is_declined_and_nothing_stored(rdma):
     nothing_left(rdma)
 
 
+@pytest.mark.parametrize("address, reason", [
+    ("0200000900000000" + 8 * "00", "unreachable"),         # 0.0.0.0 port 9
+    ("020000007f000001" + 8 * "00", "unreachable"),         # port 0
+    ("02000009e0000001" + 8 * "00", "unreachable"),         # multicast
+    ("0a00000900000000" + 15 * "00" + "01" + 4 * "00", "no-transport"),  # ::1, on an IPv4 rail
+    ("0a00000900000000" + 20 * "00", "no-transport"),       # ::
+])
+def test_addresses_of_no_use_are_declined(rdma, address, reason):
+    answer = put_with_token(rdma, "nobody", f"7f3a5c400000:1000:ofi1:tcp;ofi_rxm:{address}:1f")
+    assert answer.status == 501, answer
+    assert answer.headers.get("x-amz-rdma-reply") == "501"
+    assert answer.headers.get("x-railgate-path") == f"declined:{reason}"
+    assert not os.path.exists(os.path.join(rdma.tree, "rdma", "nobody"))
+    nothing_left(rdma)
+
+
 def test_both_styles_of_declining(start):
     strict = start("--rdma-decline-get", "error", "--rdma-decline-put", "200")
     railgate(strict, "mb", "s3://rdma")

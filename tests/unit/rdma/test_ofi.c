@@ -752,6 +752,33 @@ static void moves_between_threads(void **state)
     rg_rail_close(rail);
 }
 
+/* Good tokens, and addresses that can be no one's here. */
+static void declines_useless_addresses(struct gateway *gateway, struct rg_rdma_window *window,
+                                       int sink)
+{
+    static const struct {
+        size_t len;
+        int rc;
+        uint8_t name[28];
+    } cases[] = {
+        {16, -RG_RDMA_TRANSFER_FAILED, {2, 0, 0, 0, 127, 0, 0, 1}},       /* port 0 */
+        {16, -RG_RDMA_TRANSFER_FAILED, {2, 0, 0x4e, 0x20}},               /* any */
+        {16, -RG_RDMA_TRANSFER_FAILED, {2, 0, 0x4e, 0x20, 224, 0, 0, 1}}, /* multicast */
+        {16, -RG_RDMA_TRANSFER_FAILED, {2, 0, 0x4e, 0x20, 255, 255, 255, 255}},
+        {28, -RG_RDMA_NOT_SUPPORTED, {10, 0, 0x4e, 0x20, [23] = 1}}, /* ::1 */
+        {28, -RG_RDMA_NOT_SUPPORTED, {10, 0, 0x4e, 0x20}},           /* :: */
+    };
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(cases); i++) {
+        struct rg_transfer_report report;
+        memset(window->endpoint, 0, sizeof window->endpoint);
+        window->endpoint_len = cases[i].len;
+        memcpy(window->endpoint, cases[i].name, cases[i].len);
+        assert_int_equal(transfer(gateway, window, RG_DIRECTION_PUT, sink, 10, 300, &report, NULL),
+                         cases[i].rc);
+        assert_false(report.touched);
+    }
+}
+
 static void refuses_hostile_names(void **state)
 {
     struct gateway gateway;
@@ -766,12 +793,7 @@ static void refuses_hostile_names(void **state)
         "railgate-t-0123456789abcdef0123456789abcdef0",
     };
     static const uint8_t ip_names[][16] = {
-        {0},
-        {2, 0, 0, 0, 127, 0, 0, 1},       /* port 0 */
-        {2, 0, 0x4e, 0x20, 0, 0, 0, 0},   /* any */
-        {2, 0, 0x4e, 0x20, 224, 0, 0, 1}, /* multicast */
-        {2, 0, 0x4e, 0x20, 255, 255, 255, 255},
-        {10, 0, 0x4e, 0x20, 127, 0, 0, 1}, /* another family */
+        {0}, {10, 0, 0x4e, 0x20, 127, 0, 0, 1}, /* another family, and the length of this one */
     };
     bool is_shm = strcmp(provider, "shm") == 0;
     size_t count = is_shm ? RG_ARRAY_LENGTH(shm_names) : RG_ARRAY_LENGTH(ip_names);
@@ -797,6 +819,9 @@ static void refuses_hostile_names(void **state)
     struct rg_transfer_report report;
     assert_int_equal(transfer(&gateway, &window, RG_DIRECTION_PUT, sink, 10, 300, &report, NULL),
                      -RG_INVALID_RDMA_TOKEN);
+    if (!is_shm) {
+        declines_useless_addresses(&gateway, &window, sink);
+    }
     /* Well formed, but nobody is there. */
     if (is_shm) {
         strcpy((char *)window.endpoint, "railgate-t-0123456789abcdef0123456789abcdef");
