@@ -26,6 +26,7 @@ struct rg_stamp {
     enum rg_stamp_kind kind;
     int64_t usec;
     bool computed; /* derived from boot time by dmesg -T: minutes off after suspends and steps */
+    bool year_guessed; /* LOCAL only: the line had no year */
 };
 
 /* Which part of a machine spoke. */
