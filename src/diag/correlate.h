@@ -23,7 +23,8 @@ struct rg_correlation_sources {
     const char *(*source_name)(void *context, rg_source_id source);
     /* The absolute time of a stamp. Kind RG_WHEN_UTC (or RG_WHEN_LOCAL: wall clock of a zone that
      * nobody stated), or RG_WHEN_BOOT / RG_WHEN_UNKNOWN when it cannot be told. */
-    struct rg_when (*when)(void *context, rg_node_id node, uint32_t boot, struct rg_stamp stamp);
+    struct rg_when (*when)(void *context, const struct rg_stamp *stamp, rg_node_id node,
+                           uint32_t boot, rg_source_id source);
 };
 
 /* Time windows, in seconds; diagnosis.md 3.3 has the reasons. 0 takes the default. */
@@ -46,16 +47,14 @@ void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_reco
 /* A record that the catalogue knows. Never fails: what cannot be kept is counted. */
 void rg_correlation_add(struct rg_correlation *correlation, const struct rg_event *event);
 
-/* A record that matched no row and looks like an error. */
-void rg_correlation_unmatched(struct rg_correlation *correlation, const struct rg_record *record);
-
 /* Something about the clocks or missing lines that a report must say (copied). */
 void rg_correlation_note_clock(struct rg_correlation *correlation, const char *sentence);
 void rg_correlation_note_hole(struct rg_correlation *correlation, const char *sentence);
 
-/* The verdicts. May be called once; the correlation can only be closed afterwards. Fails with
- * RG_OUT_OF_MEMORY. The caller frees the diagnosis. */
-int rg_correlation_finish(struct rg_correlation *correlation, struct rg_diagnosis **ret_diagnosis,
-                          struct rg_error *err);
+/* The verdicts; `unmatched` (may be NULL) goes into the diagnosis. May be called once; the
+ * correlation can only be closed afterwards. Fails with RG_OUT_OF_MEMORY. The caller frees the
+ * diagnosis, which borrows the catalogue's rows. */
+int rg_correlation_finish(struct rg_correlation *correlation, const struct rg_unmatched *unmatched,
+                          struct rg_diagnosis **ret_diagnosis, struct rg_error *err);
 
 #endif

@@ -70,42 +70,6 @@ const char *rg_urgency_name(enum rg_urgency urgency)
     return names[urgency];
 }
 
-const char *rg_role_name(enum rg_role role)
-{
-    switch (role) {
-    case RG_ROLE_CLIENT:
-        return "client";
-    case RG_ROLE_SERVER:
-        return "server";
-    case RG_ROLE_MGS:
-        return "mgs";
-    default:
-        return "unknown";
-    }
-}
-
-const char *rg_layer_name(enum rg_layer layer)
-{
-    static const char *const names[RG_LAYER_COUNT] = {
-        [RG_LAYER_HARDWARE] = "hardware",
-        [RG_LAYER_PLATFORM] = "platform",
-        [RG_LAYER_FIRMWARE] = "firmware",
-        [RG_LAYER_LINK] = "link",
-        [RG_LAYER_ADDRESS] = "address",
-        [RG_LAYER_LND] = "lnd",
-        [RG_LAYER_LNET] = "lnet",
-        [RG_LAYER_BACKEND] = "backend",
-        [RG_LAYER_CONFIG] = "config",
-        [RG_LAYER_RPC] = "rpc",
-        [RG_LAYER_IMPORT] = "import",
-        [RG_LAYER_RECOVERY] = "recovery",
-        [RG_LAYER_APPLICATION] = "application",
-        [RG_LAYER_CLUSTER] = "cluster",
-    };
-    RG_ASSERT(layer < RG_LAYER_COUNT);
-    return names[layer];
-}
-
 const char *rg_diagnosis_word(const struct rg_diagnosis *diagnosis, rg_word word)
 {
     RG_ASSERT(word == 0 || word < diagnosis->word_count);

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/span.h"
+#include "diag/catalogue.h"
 #include "diag/event.h"
 
 #include <stdbool.h>
@@ -22,8 +23,6 @@
 
 /* An index into rg_diagnosis.words; 0 is the empty word. */
 typedef uint32_t rg_word;
-
-enum rg_language { RG_ENGLISH, RG_KOREAN };
 
 enum rg_phrase_id {
     RG_PHRASE_NONE,
@@ -249,8 +248,6 @@ const char *rg_nature_name(enum rg_nature nature);
 const char *rg_data_name(enum rg_data data);
 const char *rg_confidence_name(enum rg_confidence confidence);
 const char *rg_urgency_name(enum rg_urgency urgency);
-const char *rg_role_name(enum rg_role role);
-const char *rg_layer_name(enum rg_layer layer);
 
 /* Time as people read it: "2026-11-29 14:30:11 UTC", "+533.840 s after boot", "-". */
 void rg_when_render(struct rg_when when, struct rg_buf *out);
