@@ -29,6 +29,14 @@ static bool read_line(const char *path, char *ret_line, size_t room)
     return true;
 }
 
+enum rg_gid_type rg_nic_gid_type(const char *text, bool is_ethernet)
+{
+    if (strcmp(text, "RoCE v2") == 0) {
+        return RG_GID_ROCE_V2;
+    }
+    return is_ethernet ? RG_GID_ROCE_V1 : RG_GID_INFINIBAND;
+}
+
 static enum rg_gid_type read_gid_type(const char *device, uint8_t port, int index, bool is_ethernet)
 {
     char path[PATH_BYTES];
@@ -38,10 +46,7 @@ static enum rg_gid_type read_gid_type(const char *device, uint8_t port, int inde
     if (!read_line(path, text, sizeof text)) {
         return RG_GID_UNKNOWN;
     }
-    if (strcmp(text, "RoCE v2") == 0) {
-        return RG_GID_ROCE_V2;
-    }
-    return is_ethernet ? RG_GID_ROCE_V1 : RG_GID_INFINIBAND;
+    return rg_nic_gid_type(text, is_ethernet);
 }
 
 static bool read_gid_netdev(const char *device, uint8_t port, int index, char ret_netdev[IFNAMSIZ])

@@ -30,6 +30,9 @@ struct rg_nic_facts {
     int (*dcb)(const char *netdev, struct rg_dcb *ret_dcb, struct rg_error *err);
 };
 
+/* What sysfs calls the type of a GID ("RoCE v2", "IB/RoCE v1"). */
+enum rg_gid_type rg_nic_gid_type(const char *text, bool is_ethernet);
+
 /* What the running kernel says. */
 extern const struct rg_nic_facts rg_nic_kernel;
 

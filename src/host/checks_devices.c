@@ -1,0 +1,620 @@
+/*
+ * Judges of the group "devices" (checks_devices.tbl). Pure.
+ */
+#include "base/attr.h"
+#include "host/check.h"
+#include "host/facts.h"
+#include "host/remedy.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- DEV-PCI ---- */
+
+static const char *rdma_driver(enum rg_nic_family family)
+{
+    static const char *const names[] = {
+        [RG_NIC_OTHER] = "",       [RG_NIC_MLX5] = "mlx5_ib",     [RG_NIC_ICE] = "irdma",
+        [RG_NIC_BNXT] = "bnxt_re", [RG_NIC_IONIC] = "ionic_rdma", [RG_NIC_EFA] = "efa",
+        [RG_NIC_RXE] = "rdma_rxe",
+    };
+    return names[family];
+}
+
+static const char *base_driver(enum rg_nic_family family)
+{
+    static const char *const names[] = {
+        [RG_NIC_OTHER] = "",       [RG_NIC_MLX5] = "mlx5_core", [RG_NIC_ICE] = "ice",
+        [RG_NIC_BNXT] = "bnxt_en", [RG_NIC_IONIC] = "ionic",    [RG_NIC_EFA] = "efa",
+        [RG_NIC_RXE] = "",
+    };
+    return names[family];
+}
+
+/* A card of the same kind works, or any at all: then this one may be meant for something else. */
+static bool other_works(const struct rg_host_devices *devices,
+                        const struct rg_pci_function *function)
+{
+    for (size_t i = 0; i < devices->rdma_count; i++) {
+        if (strcmp(devices->rdma[i].pci.text, function->address) != 0 &&
+            devices->rdma[i].family != RG_NIC_RXE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void mend_rdma_driver(struct rg_finding *finding, const struct rg_host_facts *facts,
+                             const struct rg_pci_function *function)
+{
+    const char *address = function->address;
+    rg_find_remedy(finding, "modprobe %s", rdma_driver(function->family));
+    switch (function->family) {
+    case RG_NIC_MLX5:
+        rg_find_remedy(finding, "devlink dev param show pci/%s name enable_roce", address);
+        rg_find_remedy(finding,
+                       "devlink dev param set pci/%s name enable_roce value true cmode "
+                       "driverinit && devlink dev reload pci/%s",
+                       address, address);
+        break;
+    case RG_NIC_ICE:
+        rg_find_remedy(finding,
+                       "devlink dev param set pci/%s name enable_roce value true cmode runtime",
+                       address);
+        if (facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
+            rg_find_remedy(finding,
+                           "dnf install kernel-modules-extra-$(uname -r)   # when modprobe "
+                           "does not find irdma");
+        }
+        rg_find_remedy(finding, "dmesg | grep -E 'ice|irdma'   # safe mode (no DDP package) has no "
+                                "RDMA");
+        break;
+    case RG_NIC_BNXT:
+        rg_find_remedy(finding, "bnxtnvm -dev=<interface> getoption=support_rdma   # must be "
+                                "enabled in the card; then reboot");
+        break;
+    case RG_NIC_IONIC:
+        rg_find_remedy(finding,
+                       "dmesg | grep ionic   # ionic_rdma needs Linux 6.18 or the vendor's "
+                       "driver");
+        break;
+    default:
+        break;
+    }
+}
+
+static void judge_function(const struct rg_host_facts *facts,
+                           const struct rg_pci_function *function, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    const struct rg_netdev *netdev = rg_host_netdev_of_pci(devices, function->address);
+    const char *kind = rg_nic_family_name(function->family);
+    if (function->driver.at.state == RG_READ_MISSING) {
+        struct rg_finding *finding = rg_find(findings, RG_VERDICT_FAIL, function->address,
+                                             "No driver is bound to this %s function.", kind);
+        rg_find_where(finding, &function->driver.at);
+        rg_find_remedy(finding, "modprobe %s", base_driver(function->family));
+        rg_find_remedy(finding, "dmesg | grep %s", function->address);
+        return;
+    }
+    if (!rg_reading_ok(&function->driver.at)) {
+        (void)rg_find_unread(findings, function->address, &function->driver.at);
+        return;
+    }
+    if (strncmp(function->driver.text, "vfio", 4) == 0) {
+        (void)rg_find(findings, RG_VERDICT_OK, function->address,
+                      "This %s function is handed to a virtual machine.", kind);
+        return;
+    }
+    const struct rg_rdma_device *device = rg_host_rdma_of_pci(devices, function->address);
+    if (device) {
+        struct rg_finding *finding = rg_find(
+            findings, RG_VERDICT_OK, function->address, "%s, %s, %s%s%s.", kind,
+            function->driver.text, device->name, netdev ? " on " : "", netdev ? netdev->name : "");
+        rg_find_where(finding, &device->pci.at);
+        return;
+    }
+    if (netdev && rg_reading_ok(&netdev->master.at)) {
+        /* DEV-BOND tells what a bond does to it. */
+        return;
+    }
+    bool is_spare = other_works(devices, function) &&
+                    !(netdev && netdev->carrier.value == 1 && netdev->family == RG_NIC_ICE);
+    struct rg_finding *finding =
+        rg_find(findings, is_spare ? RG_VERDICT_WARN : RG_VERDICT_FAIL, function->address,
+                "This %s function (%s%s%s) has no RDMA device.", kind, function->driver.text,
+                netdev ? ", interface " : "", netdev ? netdev->name : "");
+    rg_find_value(finding, "driver %s, no entry in /sys/class/infiniband", function->driver.text);
+    rg_find_where(finding, &function->driver.at);
+    mend_rdma_driver(finding, facts, function);
+}
+
+void judge_dev_pci(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    if (!rg_reading_ok(&devices->pci_at)) {
+        (void)rg_find_unread(findings, "", &devices->pci_at);
+        return;
+    }
+    for (size_t i = 0; i < devices->pci_count; i++) {
+        if (devices->pci[i].family != RG_NIC_OTHER) {
+            judge_function(facts, &devices->pci[i], findings);
+        }
+    }
+}
+
+/* ---- DEV-RDMA ---- */
+
+static void judge_no_device(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    bool has_card = false;
+    for (size_t i = 0; i < devices->pci_count; i++) {
+        has_card |= devices->pci[i].family != RG_NIC_OTHER;
+    }
+    struct rg_finding *finding = rg_find(
+        findings, RG_VERDICT_FAIL, "", "This machine has no RDMA device%s.",
+        has_card ? ", although it has a card that could be one" : ", nor a card that could be one");
+    rg_find_where(finding, &devices->rdma_at);
+    if (has_card) {
+        rg_find_remedy(finding, "railgate doctor explain DEV-PCI   # and see DEV-PCI and DEV-BOND");
+    } else {
+        rg_find_remedy(finding, "# without hardware, soft-RoCE: modprobe rdma_rxe && rdma link add "
+                                "rxe0 type rxe netdev INTERFACE");
+    }
+}
+
+static const struct rg_rdma_device *sibling_that_differs(const struct rg_host_devices *devices,
+                                                         const struct rg_rdma_device *device)
+{
+    for (size_t i = 0; i < devices->rdma_count; i++) {
+        const struct rg_rdma_device *other = &devices->rdma[i];
+        if (device->board.text[0] && strcmp(other->board.text, device->board.text) == 0 &&
+            strcmp(other->firmware.text, device->firmware.text) != 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+void judge_dev_rdma(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    if (devices->rdma_at.state == RG_READ_UNREADABLE) {
+        (void)rg_find_unread(findings, "", &devices->rdma_at);
+        return;
+    }
+    if (devices->rdma_count == 0) {
+        judge_no_device(facts, findings);
+        return;
+    }
+    for (size_t i = 0; i < devices->rdma_count; i++) {
+        const struct rg_rdma_device *device = &devices->rdma[i];
+        const struct rg_rdma_device *other = sibling_that_differs(devices, device);
+        struct rg_finding *finding =
+            other ? rg_find(findings, RG_VERDICT_WARN, device->name,
+                            "Firmware %s, but %s on the same kind of board (%s) has %s.",
+                            device->firmware.text, other->name, device->board.text,
+                            other->firmware.text)
+                  : rg_find(findings, RG_VERDICT_OK, device->name, "%s, firmware %s.",
+                            rg_nic_family_name(device->family),
+                            device->firmware.text[0] ? device->firmware.text : "not told");
+        rg_find_value(finding, "%s %s", device->board.text, device->firmware.text);
+        rg_find_where(finding, &device->firmware.at);
+        if (other && device->family == RG_NIC_MLX5) {
+            rg_find_remedy(finding, "mstflint -d %s query; mstflint -d %s -i FIRMWARE.bin burn",
+                           device->pci.text, device->pci.text);
+        } else if (other) {
+            rg_find_remedy(finding, "devlink dev flash pci/%s file FIRMWARE", device->pci.text);
+        }
+    }
+}
+
+/* ---- DEV-PROTO ---- */
+
+void judge_dev_proto(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    for (size_t i = 0; i < devices->rdma_count; i++) {
+        const struct rg_rdma_device *device = &devices->rdma[i];
+        if (!rg_reading_ok(&device->node_type.at)) {
+            (void)rg_find_unread(findings, device->name, &device->node_type.at);
+            continue;
+        }
+        /* "1: CA"; 4 is a NIC that speaks iWARP, 6 one with its own transport (EFA). */
+        bool is_iwarp = device->node_type.text[0] == '4';
+        struct rg_finding *finding =
+            is_iwarp ? rg_find(findings, RG_VERDICT_FAIL, device->name,
+                               "The device runs iWARP, which cannot talk to RoCEv2.")
+                     : rg_find(findings, RG_VERDICT_OK, device->name, "Not iWARP.");
+        rg_find_value(finding, "%s", device->node_type.text);
+        rg_find_where(finding, &device->node_type.at);
+        if (is_iwarp && device->family == RG_NIC_ICE) {
+            rg_find_remedy(
+                finding, "devlink dev param set pci/%s name enable_iwarp value false cmode runtime",
+                device->pci.text);
+            rg_find_remedy(finding,
+                           "devlink dev param set pci/%s name enable_roce value true cmode runtime",
+                           device->pci.text);
+        } else if (is_iwarp) {
+            rg_find_remedy(finding, "# this card needs a RoCE mode in its driver or firmware");
+        }
+    }
+}
+
+/* ---- DEV-BOND and DEV-IBBOND ---- */
+
+static const struct rg_netdev *bond_of(const struct rg_host_devices *devices,
+                                       const struct rg_netdev *netdev)
+{
+    const struct rg_netdev *master = rg_host_netdev(devices, netdev->master.text);
+    return master && master->is_bond ? master : NULL;
+}
+
+static void judge_ice_slave(const struct rg_host_facts *facts, const struct rg_netdev *netdev,
+                            const struct rg_netdev *bond, struct rg_findings *findings)
+{
+    const struct rg_rdma_device *device = rg_host_rdma_of_pci(&facts->devices, netdev->pci.text);
+    if (device) {
+        struct rg_finding *finding = rg_find(findings, RG_VERDICT_OK, netdev->name,
+                                             "In %s, and this driver has kept the RDMA device %s.",
+                                             bond->name, device->name);
+        rg_find_where(finding, &netdev->master.at);
+        return;
+    }
+    struct rg_finding *finding = rg_find(
+        findings, RG_VERDICT_FAIL, netdev->name,
+        "This E810 port is in %s, and the ice driver has no RDMA on a port of a bond.", bond->name);
+    rg_find_value(finding, "master %s (%s), no RDMA device", bond->name, bond->bond_mode.text);
+    rg_find_where(finding, &netdev->master.at);
+    rg_find_remedy(finding, "# use the ports one by one, each with an address in a subnet of its "
+                            "own (multi-rail):");
+    rg_find_remedy(finding, "ip link set %s nomaster && ip link set %s up", netdev->name,
+                   netdev->name);
+    if (facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
+        rg_find_remedy(finding,
+                       "nmcli connection modify %s connection.master '' "
+                       "connection.slave-type ''   # to keep it so",
+                       netdev->name);
+    }
+    if (facts->system.distribution != RG_DISTRIBUTION_RHEL) {
+        rg_find_remedy(finding,
+                       "# to keep it so: take %s out of the bond in "
+                       "/etc/network/interfaces or /etc/netplan",
+                       netdev->name);
+    }
+    rg_find_remedy(finding, "modprobe -r irdma && modprobe irdma; rdma link show");
+}
+
+static bool has_prefix(const struct rg_text *text, const char *prefix)
+{
+    return strncmp(text->text, prefix, strlen(prefix)) == 0;
+}
+
+static void judge_mlx5_slave(const struct rg_netdev *netdev, const struct rg_netdev *bond,
+                             struct rg_findings *findings)
+{
+    bool can_lag = has_prefix(&bond->bond_mode, "802.3ad") ||
+                   has_prefix(&bond->bond_mode, "active-backup") ||
+                   has_prefix(&bond->bond_mode, "balance-xor");
+    bool spreads =
+        has_prefix(&bond->bond_mode, "active-backup") || has_prefix(&bond->bond_hash, "layer3+4");
+    struct rg_finding *finding;
+    if (!can_lag) {
+        finding = rg_find(findings, RG_VERDICT_WARN, netdev->name,
+                          "Bond %s has a mode in which ConnectX has no RoCE LAG.", bond->name);
+        rg_find_remedy(finding,
+                       "ip link set %s down && echo 802.3ad "
+                       ">/sys/class/net/%s/bonding/mode && ip link set %s up",
+                       bond->name, bond->name, bond->name);
+    } else if (!spreads) {
+        finding =
+            rg_find(findings, RG_VERDICT_WARN, netdev->name,
+                    "Bond %s does not hash on ports: RoCE then uses one link only.", bond->name);
+        rg_find_remedy(finding, "echo layer3+4 >/sys/class/net/%s/bonding/xmit_hash_policy",
+                       bond->name);
+    } else {
+        finding = rg_find(findings, RG_VERDICT_OK, netdev->name, "RoCE LAG over %s.", bond->name);
+    }
+    rg_find_value(finding, "mode %s, hash %s", bond->bond_mode.text, bond->bond_hash.text);
+    rg_find_where(finding, &bond->bond_mode.at);
+}
+
+void judge_dev_bond(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    for (size_t i = 0; i < devices->netdev_count; i++) {
+        const struct rg_netdev *netdev = &devices->netdevs[i];
+        const struct rg_netdev *bond = bond_of(devices, netdev);
+        if (bond && netdev->family == RG_NIC_ICE) {
+            judge_ice_slave(facts, netdev, bond, findings);
+        } else if (bond && netdev->family == RG_NIC_MLX5 && netdev->type.value != 32) {
+            judge_mlx5_slave(netdev, bond, findings);
+        }
+    }
+}
+
+void judge_dev_ibbond(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    for (size_t i = 0; i < devices->netdev_count; i++) {
+        const struct rg_netdev *netdev = &devices->netdevs[i];
+        const struct rg_netdev *bond = bond_of(devices, netdev);
+        if (!bond || netdev->type.value != 32) {
+            continue;
+        }
+        bool right = has_prefix(&bond->bond_mode, "active-backup");
+        struct rg_finding *finding =
+            right
+                ? rg_find(findings, RG_VERDICT_OK, netdev->name, "%s is active-backup.", bond->name)
+                : rg_find(findings, RG_VERDICT_FAIL, netdev->name,
+                          "IPoIB is in %s, which is not active-backup.", bond->name);
+        rg_find_value(finding, "%s", bond->bond_mode.text);
+        rg_find_where(finding, &bond->bond_mode.at);
+        if (!right && facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
+            rg_find_remedy(finding,
+                           "nmcli connection modify %s bond.options "
+                           "mode=active-backup,miimon=100,primary=%s && nmcli connection "
+                           "up %s",
+                           bond->name, netdev->name, bond->name);
+        }
+        if (!right && facts->system.distribution != RG_DISTRIBUTION_RHEL) {
+            rg_find_remedy(finding,
+                           "# set bond-mode active-backup for %s in "
+                           "/etc/network/interfaces, then: ifdown %s && ifup %s",
+                           bond->name, bond->name, bond->name);
+        }
+    }
+}
+
+/* ---- KMOD ---- */
+
+static bool has_infiniband(const struct rg_host_facts *facts)
+{
+    for (size_t i = 0; i < facts->devices.netdev_count; i++) {
+        if (facts->devices.netdevs[i].type.value == 32) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < facts->ports.count; i++) {
+        if (strcmp(facts->ports.list[i].link_layer.text, "InfiniBand") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void judge_module(const struct rg_host_facts *facts, const char *name, enum rg_verdict lack,
+                         const char *use, struct rg_findings *findings)
+{
+    bool loaded = rg_host_module_loaded(&facts->devices, name);
+    struct rg_finding *finding = loaded ? rg_find(findings, RG_VERDICT_OK, name, "Loaded.")
+                                        : rg_find(findings, lack, name, "Not loaded: %s.", use);
+    rg_find_where(finding, &facts->devices.modules_at);
+    if (!loaded) {
+        rg_remedy_load(finding, name);
+        rg_remedy_install(finding, facts, "rdma-core   # its rules load it at every boot",
+                          "rdma-core   # its rules load it at every boot");
+    }
+}
+
+void judge_kmod(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    if (!rg_reading_ok(&devices->modules_at)) {
+        (void)rg_find_unread(findings, "", &devices->modules_at);
+        return;
+    }
+    if (devices->rdma_count == 0) {
+        return;
+    }
+    judge_module(facts, "ib_uverbs", RG_VERDICT_FAIL, "no program can open an RDMA device",
+                 findings);
+    judge_module(facts, "rdma_ucm", RG_VERDICT_FAIL, "librdmacm cannot connect", findings);
+    if (has_infiniband(facts)) {
+        judge_module(facts, "ib_umad", RG_VERDICT_WARN,
+                     "ibstat, perfquery and the like cannot work", findings);
+        judge_module(facts, "ib_ipoib", RG_VERDICT_WARN, "there is no IP over InfiniBand",
+                     findings);
+    }
+}
+
+/* ---- KMOD-SRC ---- */
+
+static bool uses(const struct rg_module *provider, const char *user)
+{
+    struct span rest = rg_span_text(provider->users);
+    while (rest.ptr) {
+        if (rg_span_is(rg_span_cut(&rest, ','), user)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void judge_kmod_src(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    static const char *const parts[] = {"ib_core", "ib_uverbs", "rdma_cm", "mlx5_core", "mlx5_ib"};
+    const struct rg_host_devices *devices = &facts->devices;
+    const struct rg_module *compat = rg_host_module(devices, "mlx_compat");
+    if (!rg_reading_ok(&devices->modules_at)) {
+        (void)rg_find_unread(findings, "", &devices->modules_at);
+        return;
+    }
+    if (devices->rdma_count == 0) {
+        return;
+    }
+    struct rg_finding *finding = NULL;
+    for (size_t i = 0; compat && i < RG_ARRAY_LENGTH(parts); i++) {
+        if (!rg_host_module_loaded(devices, parts[i]) || uses(compat, parts[i])) {
+            continue;
+        }
+        finding = rg_find(findings, RG_VERDICT_WARN, parts[i],
+                          "OFED is installed (mlx_compat), but this module is the kernel's own.");
+        rg_find_value(finding, "mlx_compat is used by %s", compat->users);
+        rg_find_where(finding, &devices->modules_at);
+        rg_find_remedy(finding, "modinfo -n %s   # must be below updates/, extra/ or weak-updates/",
+                       parts[i]);
+        rg_find_remedy(finding, "/etc/init.d/openibd restart   # stops all RDMA while it runs");
+        rg_find_remedy(finding, facts->system.distribution == RG_DISTRIBUTION_DEBIAN
+                                    ? "update-initramfs -u   # an old module may be in the initrd"
+                                    : "dracut -f   # an old module may be in the initrd");
+    }
+    if (!finding) {
+        (void)rg_find(findings, RG_VERDICT_OK, "",
+                      compat ? "All from OFED." : "All the kernel's own.");
+    }
+}
+
+/* ---- KMOD-LUSTRE ---- */
+
+void judge_kmod_lustre(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    bool wanted = (RG_FOR_LUSTRE & 1u << facts->plan.profile) != 0 || devices->has_lustre ||
+                  rg_host_module_loaded(devices, "lustre");
+    if (!wanted) {
+        return;
+    }
+    if (!rg_reading_ok(&devices->modules_dep)) {
+        (void)rg_find_unread(findings, "", &devices->modules_dep);
+        return;
+    }
+    const char *running = facts->system.kernel.text;
+    bool now = devices->has_lustre || rg_host_module_loaded(devices, "lustre");
+    struct rg_finding *finding;
+    if (!now) {
+        finding = rg_find(findings, RG_VERDICT_FAIL, running,
+                          "The running kernel has no Lustre modules.");
+    } else if (devices->next_kernel[0] && rg_reading_ok(&devices->next_modules_dep) &&
+               !devices->next_has_lustre) {
+        finding = rg_find(findings, RG_VERDICT_WARN, devices->next_kernel,
+                          "The kernel of the next boot has no Lustre modules.");
+    } else {
+        finding = rg_find(findings, RG_VERDICT_OK, running, "Lustre modules are installed.");
+    }
+    rg_find_where(finding, now ? &devices->next_modules_dep : &devices->modules_dep);
+    if (finding->verdict == RG_VERDICT_OK) {
+        return;
+    }
+    if (facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
+        rg_find_remedy(finding, "dnf install kmod-lustre-client   # built for that kernel, or "
+                                "lustre-client-dkms");
+        rg_find_remedy(finding, "grubby --set-default /boot/vmlinuz-KERNEL_WITH_LUSTRE   # or boot "
+                                "the older kernel");
+    }
+    if (facts->system.distribution != RG_DISTRIBUTION_RHEL) {
+        rg_find_remedy(finding,
+                       "apt-get install lustre-client-modules-dkms && dkms autoinstall -k "
+                       "%s",
+                       now ? devices->next_kernel : running);
+    }
+}
+
+/* ---- UVERBS ---- */
+
+static void mend_provider(struct rg_finding *finding, const struct rg_host_facts *facts)
+{
+    rg_remedy_install(finding, facts, "libibverbs rdma-core", "ibverbs-providers rdma-core");
+    rg_find_remedy(finding, "ibv_devices   # must list it then");
+}
+
+static void judge_opening(const struct rg_host_facts *facts, const struct rg_rdma_device *device,
+                          struct rg_findings *findings)
+{
+    struct rg_finding *finding;
+    if (!device->surveyed) {
+        finding =
+            rg_find(findings, RG_VERDICT_FAIL, device->name,
+                    "The kernel has this device, but libibverbs does not list it: its node is "
+                    "missing or there is no userspace driver for it.");
+        mend_provider(finding, facts);
+        rg_find_remedy(finding, "# in a container: docker run --device=/dev/infiniband "
+                                "--cap-add=IPC_LOCK …; on Kubernetes an RDMA device plugin");
+    } else if (device->open_errno) {
+        finding = rg_find(findings, RG_VERDICT_FAIL, device->name, "It cannot be opened: %s.",
+                          strerror(device->open_errno));
+        rg_find_value(finding, "errno %d", device->open_errno);
+        rg_find_remedy(finding, "chmod 0666 /dev/infiniband/uverbs* /dev/infiniband/rdma_cm   # "
+                                "rdma-core's udev rules do this at boot");
+        rg_find_remedy(finding, "udevadm trigger --subsystem-match=infiniband_verbs");
+    } else {
+        finding = rg_find(findings, RG_VERDICT_OK, device->name, "It can be opened by this user.");
+    }
+    rg_find_where(finding, &facts->devices.survey_at);
+}
+
+static void judge_node(const struct rg_host_facts *facts, const struct rg_node *node,
+                       struct rg_findings *findings)
+{
+    if (node->os_errno == 0) {
+        return;
+    }
+    struct rg_finding *finding =
+        rg_find(findings, RG_VERDICT_FAIL, node->name, "/dev/infiniband/%s cannot be opened: %s.",
+                node->name, strerror(node->os_errno));
+    rg_find_value(finding, "errno %d", node->os_errno);
+    rg_find_where(finding, &facts->devices.nodes_at);
+    if (node->os_errno == EPERM) {
+        rg_find_remedy(finding,
+                       "# the device cgroup forbids it: pass the node into the container "
+                       "with --device=/dev/infiniband/%s",
+                       node->name);
+        return;
+    }
+    rg_find_remedy(finding, "chmod 0666 /dev/infiniband/%s", node->name);
+    rg_find_remedy(finding, "udevadm trigger   # rdma-core's rules set the mode at boot");
+}
+
+void judge_uverbs(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    for (size_t i = 0; i < devices->node_count; i++) {
+        judge_node(facts, &devices->nodes[i], findings);
+    }
+    if (devices->rdma_count == 0) {
+        return;
+    }
+    if (!rg_reading_ok(&devices->survey_at)) {
+        struct rg_finding *finding = rg_find_unread(findings, "", &devices->survey_at);
+        if (devices->survey_at.os_errno == ETIMEDOUT) {
+            finding->verdict = RG_VERDICT_FAIL;
+            rg_find_remedy(finding, "dmesg | tail -50   # opening the devices hangs in the kernel");
+        }
+        return;
+    }
+    if (devices->libibverbs[0]) {
+        /* LIBDEP tells. */
+        return;
+    }
+    for (size_t i = 0; i < devices->rdma_count; i++) {
+        judge_opening(facts, &devices->rdma[i], findings);
+    }
+}
+
+/* ---- LIBDEP ---- */
+
+static void judge_library(const struct rg_host_facts *facts, const char *name, const char *words,
+                          const char *rhel, const char *debian, struct rg_findings *findings)
+{
+    struct rg_finding *finding =
+        words[0] ? rg_find(findings, RG_VERDICT_FAIL, name, "It cannot be loaded: %s.", words)
+                 : rg_find(findings, RG_VERDICT_OK, name, "It loads.");
+    rg_find_where_text(finding, "dlopen(\"%s\")", name);
+    if (words[0]) {
+        rg_remedy_install(finding, facts, rhel, debian);
+        rg_find_remedy(finding, "ldconfig && ldconfig -p | grep %s", name);
+    }
+}
+
+void judge_libdep(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    if (!rg_reading_ok(&devices->survey_at)) {
+        (void)rg_find_unread(findings, "", &devices->survey_at);
+        return;
+    }
+    judge_library(facts, "libibverbs.so.1", devices->libibverbs, "libibverbs",
+                  "libibverbs1 ibverbs-providers", findings);
+    judge_library(facts, "librdmacm.so.1", devices->librdmacm, "librdmacm", "librdmacm1", findings);
+}

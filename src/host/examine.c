@@ -1,0 +1,130 @@
+#include "host/examine.h"
+
+#include "host/json.h"
+#include "host/probe.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define ATTEMPTS_MAX 5
+#define TIMEOUT_MS   12000
+
+struct attempt {
+    const struct rg_examination *what;
+    char *watched; /* shared: the path being read */
+    char hung[ATTEMPTS_MAX][RG_HOST_PATH_MAX + 1];
+    size_t hung_count;
+};
+
+/* ---- In the child ---- */
+
+static json_t *examine(struct attempt *attempt, struct rg_error *err)
+{
+    const struct rg_examination *what = attempt->what;
+    RG_CLEANUP(rg_source_cleanup) struct rg_source *source = NULL;
+    RG_CLEANUP(rg_host_facts_cleanup) struct rg_host_facts *facts = NULL;
+    RG_CLEANUP(rg_findings_free) struct rg_findings findings = {0};
+    if (rg_source_open(what->sysroot, &source, err) < 0 ||
+        (what->capture && rg_source_capture(source, what->capture, err) < 0)) {
+        return NULL;
+    }
+    rg_source_watch(source, attempt->watched);
+    for (size_t i = 0; i < attempt->hung_count; i++) {
+        rg_source_avoid(source, attempt->hung[i]);
+    }
+    if (rg_host_read(source, what->plan, &facts, err) < 0 ||
+        rg_host_judge(facts, &findings, err) < 0 ||
+        (what->capture && rg_source_capture_result(source, err) < 0)) {
+        return NULL;
+    }
+    json_t *report = rg_report_build(facts, &findings);
+    if (!report) {
+        (void)rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    return report;
+}
+
+static int run_examination(void *argument, int fd)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    json_t *report = examine(argument, &err);
+    if (!report) {
+        report = json_pack("{s:i, s:s}", "code", err.code, "error", err.message);
+    }
+    return rg_host_tell_json(report, fd);
+}
+
+/* ---- In the parent ---- */
+
+/* What the child could not do, as its error. */
+static int take_error(const json_t *report, struct rg_error *err)
+{
+    const char *words = json_string_value(json_object_get(report, "error"));
+    json_int_t code = json_integer_value(json_object_get(report, "code"));
+    if (!words) {
+        return 0;
+    }
+    bool is_known = code > RG_OK && code < RG_CODE_COUNT;
+    return rg_failf(err, is_known ? (enum rg_code)code : RG_SERVICE_UNAVAILABLE, "%s", words);
+}
+
+static int take_report(struct attempt *attempt, const struct rg_buf *text,
+                       const struct rg_probe_result *result, json_t **ret_report,
+                       struct rg_error *err)
+{
+    RG_CLEANUP(rg_host_json_free)
+    json_t *report = json_loadb(rg_buf_text(text), text->len, 0, NULL);
+    if (result->end != RG_PROBE_DONE || !json_is_object(report)) {
+        return rg_failf(err, RG_SERVICE_UNAVAILABLE,
+                        "The examination broke off (status %d) while reading %s.", result->status,
+                        attempt->watched[0] ? attempt->watched : "nothing");
+    }
+    int rc = take_error(report, err);
+    if (rc < 0) {
+        return rc;
+    }
+    for (size_t i = 0; i < attempt->hung_count; i++) {
+        rg_report_add_hang(report, attempt->hung[i]);
+    }
+    *ret_report = RG_TAKE(report);
+    return 0;
+}
+
+static int attempt_all(struct attempt *attempt, json_t **ret_report, struct rg_error *err)
+{
+    const struct rg_examination *what = attempt->what;
+    for (;;) {
+        RG_BUF(text, RG_REPORT_BYTES_MAX);
+        struct rg_probe_result result;
+        int rc =
+            rg_probe_run(run_examination, attempt, what->timeout_ms ? what->timeout_ms : TIMEOUT_MS,
+                         &text, &result, err);
+        if (rc < 0) {
+            return rc;
+        }
+        bool hung = result.end == RG_PROBE_KILLED || result.end == RG_PROBE_STUCK;
+        if (!hung) {
+            return take_report(attempt, &text, &result, ret_report, err);
+        }
+        attempt->watched[RG_HOST_PATH_MAX] = 0;
+        if (what->capture || !attempt->watched[0] || attempt->hung_count == ATTEMPTS_MAX) {
+            return rg_failf(err, RG_SERVICE_UNAVAILABLE, "Reading %s hangs.",
+                            attempt->watched[0] ? attempt->watched : "this machine");
+        }
+        memcpy(attempt->hung[attempt->hung_count++], attempt->watched, RG_HOST_PATH_MAX + 1);
+    }
+}
+
+int rg_host_examine(const struct rg_examination *what, json_t **ret_report, struct rg_error *err)
+{
+    struct attempt attempt = {.what = what};
+    attempt.watched =
+        mmap(NULL, RG_HOST_PATH_MAX + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (attempt.watched == MAP_FAILED) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    int rc = attempt_all(&attempt, ret_report, err);
+    (void)munmap(attempt.watched, RG_HOST_PATH_MAX + 1);
+    return rc;
+}

@@ -1,0 +1,38 @@
+#include "host/facts.h"
+
+#include "base/attr.h"
+
+typedef void reader(struct rg_source *source, struct rg_host_facts *facts);
+
+/* In this order: the later ones look at what the earlier ones have found. */
+static reader *const readers[] = {
+    rg_host_read_system,
+    rg_host_read_devices,
+    rg_host_read_ports,
+};
+
+void rg_host_facts_free(struct rg_host_facts *facts)
+{
+    free(facts);
+}
+
+void rg_host_facts_cleanup(struct rg_host_facts **facts)
+{
+    rg_host_facts_free(*facts);
+}
+
+int rg_host_read(struct rg_source *source, const struct rg_host_plan *plan,
+                 struct rg_host_facts **ret_facts, struct rg_error *err)
+{
+    struct rg_host_facts *facts = calloc(1, sizeof *facts);
+    if (!facts) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    facts->plan = *plan;
+    facts->is_live = rg_source_is_live(source);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(readers); i++) {
+        readers[i](source, facts);
+    }
+    *ret_facts = facts;
+    return 0;
+}

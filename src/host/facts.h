@@ -1,0 +1,33 @@
+/*
+ * Everything known about this machine, as plain data: one structure a group, filled by the reader
+ * of that group (facts_GROUP.c) and changed by nobody after that. Facts hold how they were read; a
+ * fact that could not be read is not a fact that something is wrong.
+ *
+ * A new group: facts_GROUP.h with a structure and rg_host_read_GROUP, one line here, one in the
+ * list of facts.c, checks_GROUP.tbl and checks_GROUP.c.
+ */
+#ifndef RG_HOST_FACTS_H
+#define RG_HOST_FACTS_H
+
+#include "host/facts_devices.h"
+#include "host/facts_ports.h"
+#include "host/facts_system.h"
+#include "host/plan.h"
+#include "host/source.h"
+
+struct rg_host_facts {
+    struct rg_host_plan plan;
+    bool is_live;
+    struct rg_host_system system;
+    struct rg_host_devices devices;
+    struct rg_host_ports ports;
+};
+
+/* Reads everything. It fails only for want of memory: what cannot be read is a fact too. Free with
+ * rg_host_facts_free. */
+int rg_host_read(struct rg_source *source, const struct rg_host_plan *plan,
+                 struct rg_host_facts **ret_facts, struct rg_error *err);
+void rg_host_facts_free(struct rg_host_facts *facts);
+void rg_host_facts_cleanup(struct rg_host_facts **facts);
+
+#endif
