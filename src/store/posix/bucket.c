@@ -223,6 +223,15 @@ void rg_posix_bucket_forget(struct rg_posix_bucket *bucket)
     RG_MUST(pthread_mutex_unlock(&bucket->posix->buckets_mutex));
 }
 
+int rg_posix_bucket_blame(struct rg_posix_bucket *bucket, int rc, struct rg_error *err)
+{
+    if (rc != -RG_SERVICE_UNAVAILABLE || !rg_posix_is_removed(bucket->fd)) {
+        return rc;
+    }
+    rg_posix_bucket_forget(bucket);
+    return rg_fail(err, RG_NO_SUCH_BUCKET);
+}
+
 void rg_posix_buckets_free(struct rg_posix *posix)
 {
     for (struct rg_posix_bucket *bucket = posix->buckets; bucket; bucket = bucket->next) {
@@ -684,6 +693,9 @@ static int is_directory_object(struct rg_posix_bucket *bucket, struct span path,
         return 0;
     }
     rg_object_info_free(&info);
+    if (rc == -RG_SERVICE_UNAVAILABLE && rg_posix_is_removed(fd)) {
+        return 0; /* somebody else removed it */
+    }
     return rc ? rc : rg_fail(err, RG_BUCKET_NOT_EMPTY);
 }
 

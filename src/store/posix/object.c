@@ -66,17 +66,26 @@ static int open_once(struct rg_posix_bucket *bucket, const struct rg_posix_key *
     return 0;
 }
 
+/* An overwrite took the file from under us; network file systems then may say ESTALE at any step.
+ */
+static bool was_replaced(int rc, const struct rg_error *err)
+{
+    return rc == -RG_OPERATION_ABORTED ||
+           (rc == -RG_SERVICE_UNAVAILABLE && err->os_errno == ESTALE);
+}
+
 int rg_posix_object_open_in(struct rg_posix_bucket *bucket, const struct rg_posix_key *split,
                             struct rg_object **ret_object, struct rg_error *err)
 {
-    int rc = 0;
-    for (int i = 0; i < OPEN_TRIES; i++) {
-        rc = open_once(bucket, split, ret_object, err);
-        if (rc != -RG_OPERATION_ABORTED) {
-            return rc;
-        }
+    struct rg_error inner = RG_ERROR_INIT;
+    int rc = -RG_OPERATION_ABORTED;
+    for (int i = 0; i < OPEN_TRIES && was_replaced(rc, &inner); i++) {
+        rc = open_once(bucket, split, ret_object, &inner);
     }
-    return rc;
+    if (rc && err) {
+        *err = inner;
+    }
+    return rg_posix_bucket_blame(bucket, rc, err);
 }
 
 int rg_posix_object_open(struct rg_store *store, struct span name, struct span key,
@@ -285,7 +294,7 @@ int rg_posix_object_tags_set(struct rg_store *store, struct span name, struct sp
     RG_CLEANUP(close_edit) struct edit edit = {.bucket = bucket, .fd = -1};
     rc = load(&edit, &split, err);
     if (rc) {
-        return rc;
+        return rg_posix_bucket_blame(bucket, rc, err);
     }
     struct rg_pairs copy = RG_PAIRS_INIT;
     if (tags) {
@@ -296,7 +305,7 @@ int rg_posix_object_tags_set(struct rg_store *store, struct span name, struct sp
     }
     rg_pairs_free(&edit.record.meta.tags);
     edit.record.meta.tags = copy;
-    return save(&edit, err);
+    return rg_posix_bucket_blame(bucket, save(&edit, err), err);
 }
 
 int rg_posix_object_meta_set(struct rg_store *store, struct span name, struct span key,
@@ -317,7 +326,7 @@ int rg_posix_object_meta_set(struct rg_store *store, struct span name, struct sp
     RG_CLEANUP(close_edit) struct edit edit = {.bucket = bucket, .fd = -1};
     rc = load(&edit, &split, err);
     if (rc) {
-        return rc;
+        return rg_posix_bucket_blame(bucket, rc, err);
     }
     if (strcmp(edit.record.meta.etag, expected_etag) != 0) {
         return rg_fail(err, RG_PRECONDITION_FAILED);
@@ -336,7 +345,7 @@ int rg_posix_object_meta_set(struct rg_store *store, struct span name, struct sp
     clock_gettime(CLOCK_REALTIME, &edit.record.modified);
     rc = save(&edit, err);
     if (rc) {
-        return rc;
+        return rg_posix_bucket_blame(bucket, rc, err);
     }
     *ret_written = (struct rg_written){.modified = edit.record.modified, .size = edit.info.size};
     memcpy(ret_written->etag, copy.etag, sizeof copy.etag);

@@ -201,6 +201,13 @@ int rg_posix_bucket_ready(struct rg_posix_bucket *bucket, struct rg_error *err) 
 void rg_posix_bucket_forget(struct rg_posix_bucket *bucket);
 
 /*
+ * What a step in a bucket failed with (0 and *err included), or RG_NO_SUCH_BUCKET when it failed
+ * because the bucket was deleted meanwhile: of what is gone with its bucket, network file systems
+ * say ESTALE wherever we touch it, which for itself would be RG_SERVICE_UNAVAILABLE.
+ */
+int rg_posix_bucket_blame(struct rg_posix_bucket *bucket, int rc, struct rg_error *err) RG_CHECK;
+
+/*
  * Opens the directory .railgate/`name` of a bucket; *ret_fd is -1 when it does not exist and
  * `create` is false. The caller closes it.
  */

@@ -60,10 +60,12 @@ static int read_xattr(int fd, const char *path, const char *name, struct rg_buf 
         *ret_found = false;
         return 0;
     }
-    if (errno == ENOENT) {
+    if (errno == ENOENT && fd < 0) {
         return rg_fail(err, RG_NO_SUCH_KEY);
     }
-    return rg_fail_storage(err, errno, "reading the xattr %s", name);
+    /* Of an open file it says what ESTALE says: the file was replaced, the key may well be there.
+     */
+    return rg_fail_storage(err, errno == ENOENT ? ESTALE : errno, "reading the xattr %s", name);
 }
 
 static void sidecar_name(const struct rg_record *record, char name[RG_POSIX_SIDECAR_ID + 1])

@@ -324,7 +324,7 @@ int rg_posix_part_begin(struct rg_store *store, struct span bucket, struct span 
     memcpy(writer->upload_id, upload.id, sizeof upload.id);
     rc = rg_posix_writer_open(writer, err);
     if (rc) {
-        return rc;
+        return rg_posix_bucket_blame(writer->bucket, rc, err);
     }
     *ret_writer = RG_TAKE(writer);
     return 0;
@@ -383,11 +383,9 @@ static int place_part(struct rg_writer *writer, struct rg_error *err)
     return rc ? rg_fail_storage(err, -rc, "giving the part its name") : 0;
 }
 
-int rg_posix_part_commit(struct rg_writer *own_writer, const struct rg_part_info *part,
-                         struct rg_written *ret_written, struct rg_error *err)
+static int commit_part(struct rg_writer *writer, const struct rg_part_info *part,
+                       struct rg_written *ret_written, struct rg_error *err)
 {
-    rg_autowriter writer = own_writer;
-    RG_ASSERT(writer->part);
     struct stat st;
     int rc = rg_posix_writer_finish(writer, err);
     rc = rc ? rc : write_part_record(writer, part, &st, err);
@@ -409,6 +407,15 @@ int rg_posix_part_commit(struct rg_writer *own_writer, const struct rg_part_info
     *ret_written = (struct rg_written){.modified = st.st_mtim, .size = writer->size};
     memcpy(ret_written->etag, part->etag, sizeof ret_written->etag);
     return 0;
+}
+
+int rg_posix_part_commit(struct rg_writer *own_writer, const struct rg_part_info *part,
+                         struct rg_written *ret_written, struct rg_error *err)
+{
+    rg_autowriter writer = own_writer;
+    RG_ASSERT(writer->part);
+    int rc = commit_part(writer, part, ret_written, err);
+    return rg_posix_bucket_blame(writer->bucket, rc, err);
 }
 
 /* Opens a part and reads its record. RG_INVALID_PART when there is none, or another program changed

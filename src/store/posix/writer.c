@@ -147,9 +147,12 @@ int rg_posix_writer_new(struct rg_posix *posix, struct span bucket, struct span 
     }
     int rc = rg_posix_key_split(rg_span(writer->key, key.len), &writer->split, err);
     rc = rc ? rc : rg_posix_bucket_get(posix, bucket, &writer->bucket, err);
-    rc = rc ? rc : rg_posix_bucket_ready(writer->bucket, err);
     if (rc) {
         return rc;
+    }
+    rc = rg_posix_bucket_ready(writer->bucket, err);
+    if (rc) {
+        return rg_posix_bucket_blame(writer->bucket, rc, err);
     }
     *ret_writer = RG_TAKE(writer);
     return 0;
@@ -170,7 +173,7 @@ int rg_posix_put_begin(struct rg_store *store, struct span bucket, struct span k
     rc = writer->split.is_directory ? check_directory(writer, err)
                                     : rg_posix_writer_open(writer, err);
     if (rc) {
-        return rc;
+        return rg_posix_bucket_blame(writer->bucket, rc, err);
     }
     *ret_writer = RG_TAKE(writer);
     return 0;
@@ -301,7 +304,7 @@ int rg_posix_writer_write(struct rg_writer *writer, const void *bytes, size_t le
                                     "bytes."));
     }
     int rc = take_bytes(writer, bytes, len, err);
-    return rc ? fail_writer(writer, rc) : 0;
+    return rc ? fail_writer(writer, rg_posix_bucket_blame(writer->bucket, rc, err)) : 0;
 }
 
 int rg_posix_writer_fd(const struct rg_writer *writer)
@@ -449,11 +452,10 @@ int rg_posix_writer_finish(struct rg_writer *writer, struct rg_error *err)
     return 0;
 }
 
-int rg_posix_put_commit(struct rg_writer *own_writer, const struct rg_meta *meta,
-                        const struct rg_conditions *conditions, struct rg_written *ret_written,
-                        struct rg_error *err)
+static int commit(struct rg_writer *writer, const struct rg_meta *meta,
+                  const struct rg_conditions *conditions, struct rg_written *ret_written,
+                  struct rg_error *err)
 {
-    rg_autowriter writer = own_writer;
     int rc = rg_posix_writer_finish(writer, err);
     if (rc) {
         return rc;
@@ -488,6 +490,15 @@ int rg_posix_put_commit(struct rg_writer *own_writer, const struct rg_meta *meta
     }
     *ret_written = written;
     return 0;
+}
+
+int rg_posix_put_commit(struct rg_writer *own_writer, const struct rg_meta *meta,
+                        const struct rg_conditions *conditions, struct rg_written *ret_written,
+                        struct rg_error *err)
+{
+    rg_autowriter writer = own_writer;
+    int rc = commit(writer, meta, conditions, ret_written, err);
+    return rg_posix_bucket_blame(writer->bucket, rc, err);
 }
 
 void rg_posix_writer_abort(struct rg_writer *writer)

@@ -13,10 +13,10 @@
 _Atomic int64_t double_tick_ns;
 _Atomic long double_failing_allocation;
 
-/* ---- What the linker puts in the way (--wrap) ---- */
+/* ---- What the linker puts in the way (--wrap; _FILE_OFFSET_BITS=64 makes fstat fstat64) ---- */
 
-int __real_fstat(int fd, struct stat *st);
-int __wrap_fstat(int fd, struct stat *st);
+int __real_fstat64(int fd, struct stat *st);
+int __wrap_fstat64(int fd, struct stat *st);
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -33,9 +33,9 @@ static void round_down(struct timespec *time, int64_t tick_ns)
     *time = (struct timespec){.tv_sec = all / 1000000000, .tv_nsec = all % 1000000000};
 }
 
-int __wrap_fstat(int fd, struct stat *st)
+int __wrap_fstat64(int fd, struct stat *st)
 {
-    int rc = __real_fstat(fd, st);
+    int rc = __real_fstat64(fd, st);
     int64_t tick_ns = atomic_load(&double_tick_ns);
     if (rc == 0 && tick_ns > 0) {
         round_down(&st->st_ctim, tick_ns);

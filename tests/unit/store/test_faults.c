@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -22,12 +23,18 @@
 static _Atomic int fuse;
 static int fault_errno;
 static const char *failed_call;
+static const char *only_call; /* NULL: any may fail */
+static bool fails_for_good;   /* also those after it */
 
 static bool blows(const char *call)
 {
     int left = atomic_load(&fuse);
-    if (left == 0) {
+    if (left == 0 || (only_call && strcmp(only_call, call) != 0)) {
         return false;
+    }
+    if (left == 1 && fails_for_good) {
+        errno = fault_errno;
+        return true;
     }
     atomic_store(&fuse, left - 1);
     if (left > 1) {
@@ -38,6 +45,7 @@ static bool blows(const char *call)
     return true;
 }
 
+/* The names are those that the linker sees: _FILE_OFFSET_BITS=64 adds "64" to some. */
 #define WRAP(type, name, parameters, arguments, failure)                                           \
     type __real_##name parameters;                                                                 \
     type __wrap_##name parameters;                                                                 \
@@ -47,8 +55,8 @@ static bool blows(const char *call)
     }
 
 WRAP(int, fsync, (int fd), (fd), -1)
-WRAP(int, fstat, (int fd, struct stat *st), (fd, st), -1)
-WRAP(int, fstatat, (int fd, const char *name, struct stat *st, int flags), (fd, name, st, flags),
+WRAP(int, fstat64, (int fd, struct stat *st), (fd, st), -1)
+WRAP(int, fstatat64, (int fd, const char *name, struct stat *st, int flags), (fd, name, st, flags),
      -1)
 WRAP(int, fsetxattr, (int fd, const char *name, const void *value, size_t size, int flags),
      (fd, name, value, size, flags), -1)
@@ -67,11 +75,11 @@ WRAP(int, unlinkat, (int fd, const char *name, int flags), (fd, name, flags), -1
 WRAP(int, mkdirat, (int fd, const char *name, mode_t mode), (fd, name, mode), -1)
 WRAP(int, futimens, (int fd, const struct timespec *times), (fd, times), -1)
 WRAP(int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
-WRAP(int, ftruncate, (int fd, off_t size), (fd, size), -1)
-WRAP(ssize_t, pwrite, (int fd, const void *bytes, size_t size, off_t offset),
+WRAP(int, ftruncate64, (int fd, off_t size), (fd, size), -1)
+WRAP(ssize_t, pwrite64, (int fd, const void *bytes, size_t size, off_t offset),
      (fd, bytes, size, offset), -1)
 WRAP(ssize_t, write, (int fd, const void *bytes, size_t size), (fd, bytes, size), -1)
-WRAP(ssize_t, pread, (int fd, void *bytes, size_t size, off_t offset), (fd, bytes, size, offset),
+WRAP(ssize_t, pread64, (int fd, void *bytes, size_t size, off_t offset), (fd, bytes, size, offset),
      -1)
 WRAP(DIR *, fdopendir, (int fd), (fd), NULL)
 WRAP(void *, malloc, (size_t size), (size), NULL)
@@ -86,11 +94,11 @@ int __wrap_posix_memalign(void **to, size_t alignment, size_t size)
 }
 
 /* With a mode as third argument, or none: passing it on does no harm. */
-int __real_openat(int fd, const char *path, int flags, ...);
-int __wrap_openat(int fd, const char *path, int flags, mode_t mode);
-int __wrap_openat(int fd, const char *path, int flags, mode_t mode)
+int __real_openat64(int fd, const char *path, int flags, ...);
+int __wrap_openat64(int fd, const char *path, int flags, mode_t mode);
+int __wrap_openat64(int fd, const char *path, int flags, mode_t mode)
 {
-    return blows("openat") ? -1 : __real_openat(fd, path, flags, mode);
+    return blows("openat64") ? -1 : __real_openat64(fd, path, flags, mode);
 }
 
 /* openat2, the only one called by number. */
@@ -402,12 +410,118 @@ static void test_no_space(void **state)
     check_all("big-xattr", ENOSPC);
 }
 
+/* ---- What network file systems say of files that were replaced ---- */
+
+static void arm(const char *call, int os_errno, int n, bool for_good)
+{
+    only_call = call;
+    fault_errno = os_errno;
+    fails_for_good = for_good;
+    atomic_store(&fuse, n);
+}
+
+static bool disarm(void)
+{
+    bool was_hit = fails_for_good || atomic_load(&fuse) == 0;
+    arm(NULL, 0, 0, false);
+    return was_hit;
+}
+
+static void open_tree(struct tree *tree, const char *mask)
+{
+    assert_true(tree_make(tree, "memory", 0));
+    tree_set(tree, RG_SETTING_mask, mask);
+    tree_open(tree);
+}
+
+/* A read that an overwrite meets begins again, and finds what stands there now. */
+static void test_stale_reads_are_repeated(void **state)
+{
+    static const struct {
+        const char *call;
+        int os_errno;
+    } faults[] = {
+        {"openat2", ESTALE}, {"fstat64", ESTALE}, {"fgetxattr", ESTALE}, {"fgetxattr", ENOENT}};
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    memset(long_value, 'm', sizeof long_value - 1);
+    open_tree(&tree, "");
+    prepare_old(&tree);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(faults); i++) {
+        for (int n = 1; n <= 2; n++) {
+            RG_BUF(bytes, 1000);
+            arm(faults[i].call, faults[i].os_errno, n, false);
+            int rc = try_get(&tree, "a/b", &bytes, NULL, &err);
+            assert_true(disarm() || n > 1);
+            assert_int_equal(rc, 0);
+            assert_string_equal(rg_buf_text(&bytes), "old");
+        }
+        /* Not for ever. */
+        size_t before = count_descriptors();
+        arm(faults[i].call, faults[i].os_errno, 1, true);
+        int rc = try_get(&tree, "a/b", NULL, NULL, &err);
+        disarm();
+        assert_int_equal(rc, strcmp(faults[i].call, "fstat64") == 0 ? -RG_NO_SUCH_BUCKET
+                                                                    : -RG_SERVICE_UNAVAILABLE);
+        assert_true(count_descriptors() <= before); /* a forgotten bucket is closed */
+    }
+    expect(&tree, "a/b", "old");
+    tree_remove(&tree);
+}
+
+/* Everything of a bucket that was deleted meanwhile is stale: that is the bucket's fault. */
+static void test_stale_buckets_are_gone(void **state)
+{
+    static const char *const calls[] = {"futimens", "fsetxattr", "fsync", "fstat64", "pwrite64"};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(calls); i++) {
+        RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+        struct tree tree;
+        struct rg_writer *writer = NULL;
+        struct rg_written written;
+        struct rg_error err = RG_ERROR_INIT;
+        char command[PATH_MAX + 16];
+        open_tree(&tree, i % 2 ? "o-tmpfile" : "");
+        meta_for(&meta, text("words"));
+        assert_int_equal(rg_store_put_begin(tree.store, BUCKET, text("k"), -1, &writer, &err), 0);
+        snprintf(command, sizeof command, "rm -rf '%s'", path_of(&tree, ""));
+        assert_int_equal(system(command), 0);
+        arm(calls[i], ESTALE, 1, true);
+        int rc = rg_store_writer_write(tree.store, writer, "words", 5, &err);
+        if (rc == 0) {
+            rc = rg_store_put_commit(tree.store, writer, &meta, NULL, &written, &err);
+        } else {
+            rg_store_writer_abort(tree.store, writer);
+        }
+        disarm();
+        assert_int_equal(rc, -RG_NO_SUCH_BUCKET);
+        assert_int_equal(err.code, RG_NO_SUCH_BUCKET);
+        tree_remove(&tree);
+    }
+}
+
+/* A bucket that is still there is not blamed. */
+static void test_stale_storage_is_unavailable(void **state)
+{
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    open_tree(&tree, "");
+    arm("futimens", ESTALE, 1, true);
+    int rc = try_put(&tree, "k", text("words"), NULL, NULL, &err);
+    disarm();
+    assert_int_equal(rc, -RG_SERVICE_UNAVAILABLE);
+    expect_absent(&tree, "k");
+    tree_remove(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_io_errors),
         cmocka_unit_test(test_io_errors_bare),
         cmocka_unit_test(test_no_space),
+        cmocka_unit_test(test_stale_reads_are_repeated),
+        cmocka_unit_test(test_stale_buckets_are_gone),
+        cmocka_unit_test(test_stale_storage_is_unavailable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
