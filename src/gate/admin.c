@@ -110,6 +110,20 @@ static json_t *describe_rail(const struct rg_plane_state *state)
     return rail;
 }
 
+/* NULL where no rail has sessions. */
+static json_t *describe_sessions(const struct rg_planes *planes)
+{
+    struct rg_sessions_state state;
+    if (!rg_planes_session_state(planes, &state)) {
+        return NULL;
+    }
+    return json_pack("{s:I, s:I, s:I, s:I}", "rc_session",
+                     (json_int_t)state.open[RG_SESSION_RC], "hipobj_rc_v2",
+                     (json_int_t)state.open[RG_SESSION_PUSH], "in_use",
+                     (json_int_t)(state.taken[RG_SESSION_RC] + state.taken[RG_SESSION_PUSH]),
+                     "staging_bytes", (json_int_t)state.staging_bytes);
+}
+
 /* RDMA is a part of its own: without it the gateway is ready all the same, and says so here. */
 static json_t *describe_rdma(const struct rg_admin *admin)
 {
@@ -126,7 +140,8 @@ static json_t *describe_rdma(const struct rg_admin *admin)
         up += state.pool.up;
         json_array_append_new(rails, describe_rail(&state));
     }
-    return json_pack("{s:s, s:o}", "state", up ? "up" : "down", "rails", rails);
+    return json_pack("{s:s, s:o, s:o*}", "state", up ? "up" : "down", "rails", rails, "sessions",
+                     describe_sessions(sample.planes));
 }
 
 static void answer_ready(struct rg_http_request *request, const struct rg_admin *admin)

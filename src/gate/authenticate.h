@@ -15,4 +15,10 @@
  */
 int rg_authenticate(struct rg_call *call, struct rg_error *err);
 
+/*
+ * The same for the routes of RDMA sessions, whose clients may sign for the service "hipobj", leave
+ * x-amz-content-sha256 out, and sign the host with or without the port whatever they send.
+ */
+int rg_authenticate_control(struct rg_call *call, struct rg_error *err);
+
 #endif

@@ -128,6 +128,13 @@ void rg_call_set_path(struct rg_call *call, const char *transport, const char *r
     rg_http_header_setf(call->http, "x-railgate-path", "%s:%s", transport, reason);
 }
 
+void rg_call_set_operation(struct rg_call *call, const char *name)
+{
+    pthread_mutex_lock(&call->lock);
+    call->outcome.operation = name;
+    pthread_mutex_unlock(&call->lock);
+}
+
 void rg_call_set_object_size(struct rg_call *call, uint64_t size)
 {
     pthread_mutex_lock(&call->lock);

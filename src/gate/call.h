@@ -20,6 +20,7 @@
 #include "gate/dispatch.h"
 #include "gate/http.h"
 #include "rdma/token.h"
+#include "s3/checksum.h"
 #include "s3/header.h"
 #include "s3/listing.h"
 #include "s3/route.h"
@@ -36,6 +37,7 @@
 struct rg_buffers;
 struct rg_patience;
 struct rg_planes;
+struct rg_session;
 
 #define RG_GATE_SHARES 1024u
 
@@ -52,6 +54,9 @@ struct rg_gate {
     char host_id[64];                      /* x-amz-id-2 */
 };
 
+/* LOOKS: PREPARE, only the checks are wanted. MOVES: READY. */
+enum rg_push_phase { RG_PUSH_NONE, RG_PUSH_LOOKS, RG_PUSH_MOVES };
+
 /* A request for RDMA: filled by rg_rdma_look, then by the verb that moves the bytes. */
 struct rg_rdma_ask {
     bool wanted;                        /* the bytes should go by RDMA: the window is set */
@@ -59,6 +64,16 @@ struct rg_rdma_ask {
     const char *declined;               /* why they do not although a token came; NULL: no reason */
     uint64_t moved;                     /* bytes that went; 0: none */
     char path[RG_OFI_PROVIDER_MAX + 8]; /* by which they went */
+
+    /* hipobj-rc-v2 (rdma_session.h): the request is about a session, and its target is the call's
+     * object. */
+    enum rg_push_phase push;
+    struct rg_session *session; /* until the bytes move, or the call ends */
+    void *order;                /* what PREPARE said, owned */
+    uint64_t push_offset;
+    uint32_t push_cookie;
+    enum rg_checksum_algorithm push_checksum; /* asked for, over what moves */
+    struct rg_checksum push_digest;
 };
 
 /* Further elements of an error document, and its size. */
@@ -131,6 +146,8 @@ int rg_call_answer_empty(struct rg_call *call, int status);
 
 /* How object bytes went, or would have gone: "http:no-token". Also the header x-railgate-path. */
 void rg_call_set_path(struct rg_call *call, const char *transport, const char *reason);
+/* What the request is in metrics and logs, for one that is no operation of S3. A static string. */
+void rg_call_set_operation(struct rg_call *call, const char *name);
 void rg_call_set_object_size(struct rg_call *call, uint64_t size);
 void rg_call_add_copied(struct rg_call *call, uint64_t bytes);
 void rg_call_add_moved(struct rg_call *call, uint64_t bytes);
@@ -149,6 +166,18 @@ int rg_call_error_status(const struct rg_error *err);
  */
 int rg_call_finish_long(struct rg_call *call, bool begun, int rc, const struct rg_buf *document,
                         struct rg_error *err);
+
+/*
+ * For requests whose object a field names instead of the path (rdma_session.c); all in dispatch.c.
+ * rg_dispatch_route makes bucket, key, query and operation those of `path` and `query`, both still
+ * encoded, path style; rg_dispatch_admit asks what every operation is asked; rg_dispatch_run runs
+ * the operation's verb.
+ */
+int rg_dispatch_authorise(struct rg_call *call, struct rg_error *err);
+int rg_dispatch_route(struct rg_call *call, struct span method, struct span path, struct span query,
+                      struct rg_error *err);
+int rg_dispatch_admit(struct rg_call *call, struct rg_error *err);
+int rg_dispatch_run(struct rg_call *call, struct rg_error *err);
 
 /* Notes a failure that is told inside an answer already begun (Copy, Complete, DeleteObjects). */
 void rg_call_note_failure(struct rg_call *call, const struct rg_error *err);

@@ -13,6 +13,7 @@
 #include "gate/call.h"
 #include "gate/patience.h"
 #include "gate/rdma_ask.h"
+#include "gate/rdma_session.h"
 #include "gate/verbs.h"
 #include "s3/names.h"
 
@@ -144,6 +145,7 @@ static void free_call(void *user)
     rg_query_free(&call->query);
     rg_buf_free(&call->path);
     free(call->headers);
+    rg_push_order_free(call->rdma.order);
     pthread_mutex_destroy(&call->lock);
     free(call);
 }
@@ -196,11 +198,33 @@ static void copy_text(char *to, size_t room, struct span from)
     to[len] = '\0';
 }
 
-/* Where the request goes; from here on the outcome says so. */
+/* From here on the outcome says where the request goes. */
+static int route(struct rg_call *call, struct span method, struct span host, struct span domain,
+                 struct rg_error *err)
+{
+    struct span copy_source;
+    int rc = rg_address_parse(host, domain, rg_buf_span(&call->path), &call->address, err);
+    if (rc < 0) {
+        return rc;
+    }
+    call->bucket = call->address.bucket;
+    call->key = call->address.key;
+    rc = rg_route(method, &call->address, &call->query,
+                  rg_call_header(call, "x-amz-copy-source", &copy_source), &call->operation, err);
+    call->info = rg_operation_info(call->operation);
+
+    pthread_mutex_lock(&call->lock);
+    call->outcome.operation = call->info->name;
+    call->outcome.log_operation = call->info->log_name;
+    copy_text(call->outcome.bucket, sizeof call->outcome.bucket, call->bucket);
+    copy_text(call->outcome.key, sizeof call->outcome.key, call->key);
+    pthread_mutex_unlock(&call->lock);
+    return rc;
+}
+
 static int find_route(struct rg_call *call, struct rg_error *err)
 {
     struct span host = RG_SPAN_EMPTY;
-    struct span copy_source;
     int rc = collect_headers(call, err);
     if (rc < 0) {
         return rc;
@@ -214,24 +238,20 @@ static int find_route(struct rg_call *call, struct rg_error *err)
         return rc;
     }
     rg_call_header(call, "host", &host);
-    rc = rg_address_parse(host, rg_span_text(call->settings->domain), rg_buf_span(&call->path),
-                          &call->address, err);
-    if (rc < 0) {
-        return rc;
-    }
-    call->bucket = call->address.bucket;
-    call->key = call->address.key;
-    rc = rg_route(rg_span_text(rg_http_method(call->http)), &call->address, &call->query,
-                  rg_call_header(call, "x-amz-copy-source", &copy_source), &call->operation, err);
-    call->info = rg_operation_info(call->operation);
+    return route(call, rg_span_text(rg_http_method(call->http)), host,
+                 rg_span_text(call->settings->domain), err);
+}
 
-    pthread_mutex_lock(&call->lock);
-    call->outcome.operation = call->info->name;
-    call->outcome.log_operation = call->info->log_name;
-    copy_text(call->outcome.bucket, sizeof call->outcome.bucket, call->bucket);
-    copy_text(call->outcome.key, sizeof call->outcome.key, call->key);
-    pthread_mutex_unlock(&call->lock);
-    return rc;
+int rg_dispatch_route(struct rg_call *call, struct span method, struct span path, struct span query,
+                      struct rg_error *err)
+{
+    rg_buf_clear(&call->path);
+    rg_query_free(&call->query);
+    int rc = rg_url_decode(path, RG_URL_PATH, &call->path, err);
+    if (rc == 0) {
+        rc = rg_query_parse(query, &call->query, err);
+    }
+    return rc < 0 ? rc : route(call, method, RG_SPAN_EMPTY, RG_SPAN_EMPTY, err);
 }
 
 /* ---- What every operation is asked ---- */
@@ -243,6 +263,11 @@ static int authorise(struct rg_call *call, struct rg_error *err)
         return rg_fail(err, RG_ACCESS_DENIED);
     }
     return 0;
+}
+
+int rg_dispatch_authorise(struct rg_call *call, struct rg_error *err)
+{
+    return authorise(call, err);
 }
 
 static int check_names(struct rg_call *call, struct rg_error *err)
@@ -442,10 +467,33 @@ static int run_verb(struct rg_call *call, struct rg_error *err)
     return verb ? verb(call, err) : rg_fail(err, RG_NOT_IMPLEMENTED);
 }
 
+int rg_dispatch_admit(struct rg_call *call, struct rg_error *err)
+{
+    int rc = authorise(call, err);
+    return rc < 0 ? rc : check_request(call, err);
+}
+
+int rg_dispatch_run(struct rg_call *call, struct rg_error *err)
+{
+    int rc = enter_share(call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = run_verb(call, err);
+    leave_share(call);
+    return rc;
+}
+
+static int serve_control(struct rg_call *call, struct rg_error *err)
+{
+    int rc = collect_headers(call, err);
+    return rc < 0 ? rc : rg_rdma_control(call, err);
+}
+
 static int serve(struct rg_call *call, struct rg_error *err)
 {
     if (rg_rdma_is_control(rg_http_path(call->http))) {
-        return rg_rdma_decline_control(call, err);
+        return serve_control(call, err);
     }
     int rc = find_route(call, err);
     if (rc < 0) {
@@ -455,21 +503,8 @@ static int serve(struct rg_call *call, struct rg_error *err)
     if (rc < 0) {
         return rc;
     }
-    rc = authorise(call, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = check_request(call, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = enter_share(call, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = run_verb(call, err);
-    leave_share(call);
-    return rc;
+    rc = rg_dispatch_admit(call, err);
+    return rc < 0 ? rc : rg_dispatch_run(call, err);
 }
 
 /* ---- Answers ---- */

@@ -432,6 +432,9 @@ static void (*const plane_writers[FAMILY_COUNT])(struct rg_planes *, const char 
     [FAMILY_RDMA_RAILS] = rg_planes_write_rails,
     [FAMILY_RDMA_LANES] = rg_planes_write_lanes,
     [FAMILY_RDMA_SLOTS] = rg_planes_write_slots,
+    [FAMILY_RDMA_SESSIONS] = rg_planes_write_sessions,
+    [FAMILY_RDMA_SESSION_EVENTS] = rg_planes_write_session_events,
+    [FAMILY_RDMA_STAGING] = rg_planes_write_staging,
     [FAMILY_RDMA_PINNED] = rg_planes_write_pinned,
 };
 

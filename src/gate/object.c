@@ -361,6 +361,9 @@ int rg_copy_source_open(struct rg_call *call, const struct rg_copy_source *sourc
 void rg_object_answer_etag(struct rg_call *call, const char *etag)
 {
     rg_http_header_setf(call->http, "ETag", "\"%s\"", etag);
+    if (call->rdma.push) {
+        rg_http_header_setf(call->http, "X-Amz-Rdma-Etag", "\"%s\"", etag);
+    }
 }
 
 void rg_object_answer_checksum(struct rg_call *call, const struct rg_checksum *checksum)

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "gate/planes_inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,67 +18,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLANES_MAX     16u
-#define ACCOUNTS_MAX   256u
-#define TICK_MS        1000u
-#define ALIGNMENT      4096
-#define KEY_BYTES_MAX  256u
-#define NAME_BYTES_MAX 64u
+#define TICK_MS          1000u
+#define SESSION_EVICT_MS 2000u
+#define ALIGNMENT        4096
+#define KEY_BYTES_MAX    256u
+#define NAME_BYTES_MAX   64u
 
 /* Why a request is declined, in the order of the table below. */
 static const char *const reasons[] = {
     "rdma-off",      "token-missing", "dialect-not-served", "no-transport", "rail-down",
     "no-lane",       "no-slot",       "window-too-small",   "empty-object", "below-minimum",
     "account-limit", "unreachable",   "too-slow",           "stopping",     "agent-unknown",
-    "control-route",
+    "control-route", "no-session",    "session-limit",
 };
 #define REASON_COUNT RG_ARRAY_LENGTH(reasons)
+_Static_assert(REASON_COUNT <= REASONS_MAX, "each reason has a counter");
 
 static const double second_bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
                                        0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10};
 static const double ratio_bounds[] = {1.0, 1.05, 1.1, 1.15, 1.25, 1.5, 1.75, 2.0, 3.0};
-#define BUCKETS_MAX 17u
-
-struct histogram {
-    const double *bounds;
-    size_t bound_count;
-    _Atomic uint64_t buckets[BUCKETS_MAX];
-    _Atomic uint64_t sum_micro;
-};
-
-struct plane {
-    enum rg_transport_kind kind;
-    struct rg_slab *slab;
-    struct rg_pool *pool;
-    char path[RG_RAIL_PATH_MAX + 1];
-    _Atomic uint64_t transfers[RG_PLANE_USE_COUNT][RG_DIALECT_COUNT];
-    _Atomic uint64_t bytes[RG_PLANE_USE_COUNT][RG_DIALECT_COUNT];
-    _Atomic uint64_t failures[RG_CAUSE_COUNT];
-    struct histogram waits;
-    struct histogram seconds;
-    struct histogram overlap;
-};
-
-/* Transfers under way of one account. */
-struct usage {
-    char account[129];
-    unsigned count;
-};
-
-struct rg_planes {
-    const struct rg_settings *settings;
-    struct plane *planes[PLANES_MAX];
-    size_t count;
-    atomic_size_t next; /* spreads transfers over rails of a kind */
-    atomic_bool stopping;
-    _Atomic uint64_t declines[REASON_COUNT];
-    pthread_mutex_t lock; /* of usage and of the ticker's end */
-    pthread_cond_t end;
-    struct usage usage[ACCOUNTS_MAX];
-    pthread_t ticker;
-    bool ticking;
-};
-
 /* ---- Counting ---- */
 
 static void add(_Atomic uint64_t *counter, uint64_t amount)
@@ -90,7 +49,7 @@ static uint64_t get(const _Atomic uint64_t *counter)
     return atomic_load_explicit((_Atomic uint64_t *)counter, memory_order_relaxed);
 }
 
-static void observe(struct histogram *histogram, double value)
+static void observe(struct rg_histogram *histogram, double value)
 {
     size_t bucket = 0;
     while (bucket < histogram->bound_count && value > histogram->bounds[bucket]) {
@@ -103,7 +62,7 @@ static void observe(struct histogram *histogram, double value)
 static void observe_wait(void *context, uint64_t wait_ns, bool granted)
 {
     (void)granted;
-    struct plane *plane = context;
+    struct rg_plane *plane = context;
     observe(&plane->waits, (double)wait_ns / 1e9);
 }
 
@@ -220,14 +179,14 @@ static int find_kind(struct span name, enum rg_transport_kind *ret_kind, struct 
 
 /* ---- Opening ---- */
 
-static void set_histogram(struct histogram *histogram, const double *bounds, size_t count)
+static void set_histogram(struct rg_histogram *histogram, const double *bounds, size_t count)
 {
     RG_ASSERT(count < BUCKETS_MAX);
     histogram->bounds = bounds;
     histogram->bound_count = count;
 }
 
-static void free_plane(struct plane *plane)
+static void free_plane(struct rg_plane *plane)
 {
     rg_pool_close(plane->pool);
     rg_slab_close(plane->slab);
@@ -235,7 +194,8 @@ static void free_plane(struct plane *plane)
 }
 
 /* The staging memory is locked only where the NIC would pin it anyhow. */
-static int open_slab(struct plane *plane, const struct rg_settings *settings, struct rg_error *err)
+static int open_slab(struct rg_plane *plane, const struct rg_settings *settings,
+                     struct rg_error *err)
 {
     bool hardware = plane->kind != RG_TRANSPORT_OFI;
     struct rg_slab_config config = {
@@ -248,7 +208,8 @@ static int open_slab(struct plane *plane, const struct rg_settings *settings, st
         .observe_context = plane,
     };
     if (hardware) {
-        int rc = rg_memlock_check(rg_slab_locked_bytes(&config), err);
+        uint64_t pushed = plane->kind == RG_TRANSPORT_RC ? (uint64_t)settings->rdma_staging_max : 0;
+        int rc = rg_memlock_check(rg_slab_locked_bytes(&config) + pushed, err);
         if (rc < 0) {
             return rc;
         }
@@ -256,16 +217,27 @@ static int open_slab(struct plane *plane, const struct rg_settings *settings, st
     return rg_slab_open(&config, &plane->slab, err);
 }
 
+/*
+ * Whether there is a device at all, before any memory is asked for: a machine without one needs no
+ * locked memory. One whose port is down counts; it is tried again later.
+ */
+static int look_at_device(const struct rg_transport *transport, const struct rg_rail_config *config,
+                          bool *ret_is_down, struct rg_error *err)
+{
+    struct rg_rail *rail;
+    int rc = rg_rail_open(transport, config, &rail, err);
+    if (rc == 0) {
+        rg_rail_close(rail);
+    }
+    *ret_is_down = rc == -RG_SERVICE_UNAVAILABLE;
+    return *ret_is_down ? 0 : rc;
+}
+
 static int open_plane(struct rg_planes *planes, enum rg_transport_kind kind,
                       const struct rg_rail_config *rail, struct rg_error *err)
 {
     const struct rg_settings *settings = planes->settings;
-    const struct rg_transport *transport = rg_transport_find(kind);
-    /* Its tokens belong to sessions, whose routes are declined so far: memory would be pinned for
-     * nothing. */
-    if (kind == RG_TRANSPORT_RC) {
-        return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "the gateway has no sessions yet");
-    }
+    const struct rg_transport *transport = planes->find(kind);
     if (!transport) {
         return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "this build has no such transport");
     }
@@ -273,7 +245,14 @@ static int open_plane(struct rg_planes *planes, enum rg_transport_kind kind,
     if (rc < 0) {
         return rc;
     }
-    struct plane *plane = calloc(1, sizeof *plane);
+    bool is_down = false;
+    if (kind != RG_TRANSPORT_OFI) {
+        rc = look_at_device(transport, rail, &is_down, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    struct rg_plane *plane = calloc(1, sizeof *plane);
     if (!plane) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
@@ -288,6 +267,8 @@ static int open_plane(struct rg_planes *planes, enum rg_transport_kind kind,
         config.rail = *rail;
         config.slab = plane->slab;
         config.lanes_max = (size_t)settings->rdma_lanes;
+        config.tolerate_down = is_down;
+        config.sessions_only = kind == RG_TRANSPORT_RC;
         config.observe_wait = observe_wait;
         config.observe_context = plane;
         rc = rg_pool_open(&config, &plane->pool, err);
@@ -298,7 +279,7 @@ static int open_plane(struct rg_planes *planes, enum rg_transport_kind kind,
     }
     struct rg_pool_state state;
     rg_pool_state(plane->pool, &state);
-    memcpy(plane->path, state.path, sizeof plane->path);
+    memcpy(plane->path, state.path[0] ? state.path : transport->name, sizeof plane->path);
     planes->planes[planes->count++] = plane;
     return 0;
 }
@@ -334,8 +315,13 @@ static int open_listed(struct rg_planes *planes, enum rg_transport_kind kind, co
         }
         struct rg_pool_state state;
         rg_pool_state(planes->planes[planes->count - 1]->pool, &state);
-        rg_buf_addf(summary, "; %s on %s %s%s", state.path, state.device, state.address,
-                    state.is_hardware ? "" : " (software)");
+        if (state.up) {
+            rg_buf_addf(summary, "; %s on %s %s%s", state.path, state.device, state.address,
+                        state.is_hardware ? "" : " (software)");
+        } else {
+            rg_buf_addf(summary, "; %s%s%.*s is down and will be tried again: %s", label,
+                        name.len ? ":" : "", RG_SPAN_ARG(name), state.reason);
+        }
     }
     return 0;
 }
@@ -389,9 +375,30 @@ static int open_all(struct rg_planes *planes, struct rg_buf *summary, struct rg_
     return 0;
 }
 
+/* Only reliable connections have sessions. */
+static int open_sessions(struct rg_planes *planes, struct rg_error *err)
+{
+    const struct rg_settings *settings = planes->settings;
+    const struct rg_sessions_config config = {
+        .sessions_max = (size_t)settings->rdma_sessions_max,
+        .principal_max = (size_t)settings->rdma_sessions_account_max,
+        .staging_max = (uint64_t)settings->rdma_staging_max,
+        .staging_principal_max = (uint64_t)settings->rdma_staging_account_max,
+        .idle_ms = (uint32_t)settings->rdma_session_idle,
+        .evict_ms = SESSION_EVICT_MS,
+        .prepare_ms = (uint32_t)settings->rdma_prepare_timeout,
+    };
+    for (size_t i = 0; i < planes->count; i++) {
+        if (planes->planes[i]->kind == RG_TRANSPORT_RC) {
+            return rg_sessions_new(&config, &planes->sessions, err);
+        }
+    }
+    return 0;
+}
+
 /* ---- The ticker ---- */
 
-static void log_rail(const struct plane *plane)
+static void log_rail(const struct rg_plane *plane)
 {
     struct rg_pool_state state;
     rg_pool_state(plane->pool, &state);
@@ -413,6 +420,9 @@ static void *tick(void *context)
         struct timespec until = rg_clock_deadline(TICK_MS);
         pthread_cond_clockwait(&planes->end, &planes->lock, CLOCK_MONOTONIC, &until);
         pthread_mutex_unlock(&planes->lock);
+        if (planes->sessions && !planes->stopping) {
+            rg_sessions_tick(planes->sessions);
+        }
         for (size_t i = 0; i < planes->count && !planes->stopping; i++) {
             if (rg_pool_tick(planes->planes[i]->pool)) {
                 log_rail(planes->planes[i]);
@@ -424,17 +434,22 @@ static void *tick(void *context)
     return NULL;
 }
 
-int rg_planes_open(const struct rg_settings *settings, struct rg_planes **ret_planes,
-                   struct rg_buf *ret_summary, struct rg_error *err)
+int rg_planes_open_with(const struct rg_settings *settings, rg_planes_find *find,
+                        struct rg_planes **ret_planes, struct rg_buf *ret_summary,
+                        struct rg_error *err)
 {
     struct rg_planes *planes = calloc(1, sizeof *planes);
     if (!planes) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     planes->settings = settings;
+    planes->find = find;
     RG_MUST(pthread_mutex_init(&planes->lock, NULL));
     RG_MUST(pthread_cond_init(&planes->end, NULL));
     int rc = open_all(planes, ret_summary, err);
+    if (rc == 0) {
+        rc = open_sessions(planes, err);
+    }
     if (rc == 0 && planes->count) {
         planes->ticking = pthread_create(&planes->ticker, NULL, tick, planes) == 0;
         rc = planes->ticking ? 0 : rg_fail(err, RG_OUT_OF_MEMORY);
@@ -447,12 +462,21 @@ int rg_planes_open(const struct rg_settings *settings, struct rg_planes **ret_pl
     return 0;
 }
 
+int rg_planes_open(const struct rg_settings *settings, struct rg_planes **ret_planes,
+                   struct rg_buf *ret_summary, struct rg_error *err)
+{
+    return rg_planes_open_with(settings, rg_transport_find, ret_planes, ret_summary, err);
+}
+
 void rg_planes_stop(struct rg_planes *planes)
 {
     pthread_mutex_lock(&planes->lock);
     planes->stopping = true;
     pthread_cond_broadcast(&planes->end);
     pthread_mutex_unlock(&planes->lock);
+    if (planes->sessions) {
+        rg_sessions_stop(planes->sessions);
+    }
     for (size_t i = 0; i < planes->count; i++) {
         rg_pool_stop(planes->planes[i]->pool);
         rg_slab_stop(planes->planes[i]->slab);
@@ -468,6 +492,7 @@ void rg_planes_close(struct rg_planes *planes)
     if (planes->ticking) {
         RG_MUST(pthread_join(planes->ticker, NULL));
     }
+    rg_sessions_free(planes->sessions);
     for (size_t i = 0; i < planes->count; i++) {
         free_plane(planes->planes[i]);
     }
@@ -487,19 +512,19 @@ static bool same_provider(const char *path, const char *provider)
     return rg_span_eq(first, own);
 }
 
-static bool carries(const struct plane *plane, const struct rg_rdma_window *window)
+static bool carries(const struct rg_plane *plane, const struct rg_rdma_window *window)
 {
     return plane->kind == window->transport &&
            (plane->kind != RG_TRANSPORT_OFI || same_provider(plane->path, window->provider));
 }
 
 /* The next rail in turn that carries such windows, one that is up if there is any. */
-static struct plane *choose(struct rg_planes *planes, const struct rg_rdma_window *window)
+static struct rg_plane *choose(struct rg_planes *planes, const struct rg_rdma_window *window)
 {
-    struct plane *fallback = NULL;
+    struct rg_plane *fallback = NULL;
     size_t start = atomic_fetch_add(&planes->next, 1);
     for (size_t i = 0; i < planes->count; i++) {
-        struct plane *plane = planes->planes[(start + i) % planes->count];
+        struct rg_plane *plane = planes->planes[(start + i) % planes->count];
         if (!carries(plane, window)) {
             continue;
         }
@@ -526,8 +551,7 @@ const char *rg_planes_objection(const struct rg_planes *planes, const struct rg_
     for (size_t i = 0; i < planes->count && !carried; i++) {
         carried = carries(planes->planes[i], window);
     }
-    /* Sessions have lanes of their own; a session's token means nothing here. */
-    if (!carried || window->session[0]) {
+    if (!carried) {
         return "no-transport";
     }
     if (length == 0) {
@@ -541,13 +565,13 @@ const char *rg_planes_objection(const struct rg_planes *planes, const struct rg_
 
 /* ---- Ceilings of one account ---- */
 
-static bool enter(struct rg_planes *planes, const char *account)
+bool rg_planes_enter(struct rg_planes *planes, const char *account)
 {
     bool allowed = false;
-    struct usage *place = NULL;
+    struct rg_plane_usage *place = NULL;
     pthread_mutex_lock(&planes->lock);
     for (size_t i = 0; i < ACCOUNTS_MAX; i++) {
-        struct usage *usage = &planes->usage[i];
+        struct rg_plane_usage *usage = &planes->usage[i];
         if (usage->count && strcmp(usage->account, account) == 0) {
             place = usage;
             break;
@@ -567,11 +591,11 @@ static bool enter(struct rg_planes *planes, const char *account)
     return allowed;
 }
 
-static void leave(struct rg_planes *planes, const char *account)
+void rg_planes_leave(struct rg_planes *planes, const char *account)
 {
     pthread_mutex_lock(&planes->lock);
     for (size_t i = 0; i < ACCOUNTS_MAX; i++) {
-        struct usage *usage = &planes->usage[i];
+        struct rg_plane_usage *usage = &planes->usage[i];
         if (usage->count && strcmp(usage->account, account) == 0) {
             usage->count--;
             break;
@@ -582,8 +606,8 @@ static void leave(struct rg_planes *planes, const char *account)
 
 /* ---- Moving ---- */
 
-static int decline(struct rg_planes *planes, struct rg_plane_result *result, const char *reason,
-                   struct rg_error *err)
+int rg_planes_decline(struct rg_planes *planes, struct rg_plane_result *result, const char *reason,
+                      struct rg_error *err)
 {
     rg_planes_count_decline(planes, reason);
     result->reason = reason;
@@ -609,7 +633,7 @@ static const char *untouched_reason(int rc)
     }
 }
 
-static void count_success(struct plane *plane, const struct rg_plane_transfer *transfer,
+static void count_success(struct rg_plane *plane, const struct rg_plane_transfer *transfer,
                           const struct rg_transfer_report *report)
 {
     enum rg_dialect dialect = transfer->window->dialect;
@@ -622,36 +646,54 @@ static void count_success(struct plane *plane, const struct rg_plane_transfer *t
     }
 }
 
-static int run(struct rg_planes *planes, struct plane *plane, struct rg_lease *lease,
-               const struct rg_plane_transfer *transfer, uint64_t deadline_ms,
-               struct rg_plane_result *result, struct rg_error *err)
+void rg_plane_count(struct rg_plane *plane, const struct rg_plane_transfer *transfer,
+                    const struct rg_transfer_report *report, bool succeeded)
+{
+    if (succeeded) {
+        count_success(plane, transfer, report);
+    } else {
+        add(&plane->failures[report->cause], 1);
+    }
+}
+
+int rg_plane_pump(struct rg_planes *planes, struct rg_plane *plane, const struct rg_plane_way *way,
+                  const struct rg_plane_transfer *transfer, struct rg_transfer_report *ret_report,
+                  struct rg_error *err)
 {
     uint64_t now_ms = rg_clock_ms();
     struct rg_transfer pipeline = RG_TRANSFER_INIT;
-    pipeline.lane = lease->lane;
-    pipeline.disk = lease->disk;
+    pipeline.lane = way->lane;
+    pipeline.disk = way->disk;
     pipeline.slab = plane->slab;
     pipeline.window = transfer->window;
     pipeline.file.fd = transfer->fd;
     pipeline.file_offset = transfer->file_offset;
     pipeline.length = transfer->length;
     pipeline.queue_ms = (uint32_t)planes->settings->rdma_queue_wait;
-    pipeline.budget_ms = (uint32_t)(deadline_ms > now_ms ? deadline_ms - now_ms : 1);
-    pipeline.cancel = &planes->stopping;
+    pipeline.budget_ms = (uint32_t)(way->deadline_ms > now_ms ? way->deadline_ms - now_ms : 1);
+    pipeline.cancel = way->cancel;
     pipeline.consume = transfer->consume;
     pipeline.consume_context = transfer->consume_context;
-    struct rg_transfer_report report = {0};
-    int rc = transfer->use == RG_PLANE_GET ? rg_pipeline_get(&pipeline, &report, err)
-                                           : rg_pipeline_put(&pipeline, &report, err);
+    *ret_report = (struct rg_transfer_report){0};
+    return transfer->use == RG_PLANE_GET ? rg_pipeline_get(&pipeline, ret_report, err)
+                                         : rg_pipeline_put(&pipeline, ret_report, err);
+}
+
+int rg_plane_run(struct rg_planes *planes, struct rg_plane *plane, const struct rg_plane_way *way,
+                 const struct rg_plane_transfer *transfer, struct rg_plane_result *result,
+                 struct rg_error *err)
+{
+    struct rg_transfer_report report;
+    int rc = rg_plane_pump(planes, plane, way, transfer, &report, err);
     if (rc == 0) {
-        count_success(plane, transfer, &report);
+        rg_plane_count(plane, transfer, &report, true);
         return 0;
     }
     const char *reason = report.touched ? NULL : untouched_reason(rc);
     if (reason) {
-        return decline(planes, result, reason, err);
+        return rg_planes_decline(planes, result, reason, err);
     }
-    add(&plane->failures[report.cause], 1);
+    rg_plane_count(plane, transfer, &report, false);
     if (rc == -RG_TIMED_OUT || rc == -RG_CANCELLED) {
         err->code = RG_RDMA_TRANSFER_FAILED;
         return -RG_RDMA_TRANSFER_FAILED;
@@ -663,7 +705,7 @@ static int move(struct rg_planes *planes, const struct rg_plane_transfer *transf
                 struct rg_plane_result *result, struct rg_error *err)
 {
     uint64_t deadline_ms = rg_clock_ms() + (uint64_t)planes->settings->rdma_budget;
-    struct plane *plane = choose(planes, transfer->window);
+    struct rg_plane *plane = choose(planes, transfer->window);
     RG_ASSERT(plane);
     struct rg_lease lease = {0};
     int rc = rg_pool_lease_for(plane->pool, transfer->window,
@@ -672,10 +714,16 @@ static int move(struct rg_planes *planes, const struct rg_plane_transfer *transf
         const char *reason = rc == -RG_LIMIT       ? "no-lane"
                              : rc == -RG_CANCELLED ? "stopping"
                                                    : "rail-down";
-        return decline(planes, result, reason, err);
+        return rg_planes_decline(planes, result, reason, err);
     }
     memcpy(result->path, plane->path, sizeof result->path);
-    rc = run(planes, plane, &lease, transfer, deadline_ms, result, err);
+    const struct rg_plane_way way = {
+        .lane = lease.lane,
+        .disk = lease.disk,
+        .cancel = &planes->stopping,
+        .deadline_ms = deadline_ms,
+    };
+    rc = rg_plane_run(planes, plane, &way, transfer, result, err);
     rg_pool_return(&lease);
     return rc;
 }
@@ -686,13 +734,15 @@ int rg_planes_move(struct rg_planes *planes, const struct rg_plane_transfer *tra
     *ret_result = (struct rg_plane_result){0};
     const char *reason = rg_planes_objection(planes, transfer->window, transfer->length);
     if (reason) {
-        return decline(planes, ret_result, reason, err);
+        return rg_planes_decline(planes, ret_result, reason, err);
     }
-    if (!enter(planes, transfer->account)) {
-        return decline(planes, ret_result, "account-limit", err);
+    if (!rg_planes_enter(planes, transfer->account)) {
+        return rg_planes_decline(planes, ret_result, "account-limit", err);
     }
-    int rc = move(planes, transfer, ret_result, err);
-    leave(planes, transfer->account);
+    int rc = transfer->window->session[0]
+                 ? rg_planes_move_by_session(planes, transfer, ret_result, err)
+                 : move(planes, transfer, ret_result, err);
+    rg_planes_leave(planes, transfer->account);
     return rc;
 }
 
@@ -725,7 +775,7 @@ static const char *const use_names[RG_PLANE_USE_COUNT] = {
 static void write_moved(struct rg_planes *planes, bool bytes, const char *name, struct rg_buf *out)
 {
     for (size_t i = 0; i < planes->count; i++) {
-        const struct plane *plane = planes->planes[i];
+        const struct rg_plane *plane = planes->planes[i];
         for (int use = 0; use < RG_PLANE_USE_COUNT; use++) {
             for (int dialect = 0; dialect < RG_DIALECT_COUNT; dialect++) {
                 if (!get(&plane->transfers[use][dialect])) {
@@ -774,7 +824,7 @@ void rg_planes_write_failures(struct rg_planes *planes, const char *name, struct
     }
 }
 
-static void write_histogram(const struct histogram *histogram, const char *path, size_t rail,
+static void write_histogram(const struct rg_histogram *histogram, const char *path, size_t rail,
                             const char *name, struct rg_buf *out)
 {
     uint64_t below = 0;

@@ -11,6 +11,7 @@
 #include "base/settings.h"
 #include "rdma/lane.h"
 #include "rdma/pipeline.h"
+#include "rdma/session.h"
 #include "rdma/slab.h"
 #include "rdma/token.h"
 
@@ -27,6 +28,12 @@ struct rg_planes;
  */
 int rg_planes_open(const struct rg_settings *settings, struct rg_planes **ret_planes,
                    struct rg_buf *ret_summary, struct rg_error *err);
+
+/* The same with other transports than those of this build: a seam for tests. */
+typedef const struct rg_transport *rg_planes_find(enum rg_transport_kind kind);
+int rg_planes_open_with(const struct rg_settings *settings, rg_planes_find *find,
+                        struct rg_planes **ret_planes, struct rg_buf *ret_summary,
+                        struct rg_error *err);
 
 /* Wakes all who wait for a lane or a slot, and lets nobody in any more. */
 void rg_planes_stop(struct rg_planes *planes);
@@ -67,6 +74,56 @@ int rg_planes_move(struct rg_planes *planes, const struct rg_plane_transfer *tra
 const char *rg_planes_objection(const struct rg_planes *planes, const struct rg_rdma_window *window,
                                 uint64_t length);
 
+/* ---- Sessions of reliable connections (planes_session.c) ---- */
+
+/* The reason why there can be none now, a metrics label; NULL: nothing speaks against it. */
+const char *rg_planes_session_objection(const struct rg_planes *planes);
+
+/*
+ * Connect and disconnect of D2, on the rail that is nearest to the peer. Errors of
+ * rg_sessions_connect and rg_sessions_disconnect.
+ */
+int rg_planes_connect(struct rg_planes *planes, const char *account,
+                      const struct rg_lane_address *peer, struct rg_session_opened *ret_opened,
+                      struct rg_error *err);
+int rg_planes_disconnect(struct rg_planes *planes, const char *account,
+                         const struct rg_session_id *id, struct rg_error *err);
+
+/*
+ * D4. PREPARE, READY and CANCEL: errors of rg_sessions_prepare, _ready and _cancel. After READY has
+ * given a session, exactly one of rg_planes_push_send, rg_planes_push_take and rg_planes_push_drop
+ * is called, and takes it.
+ */
+int rg_planes_prepare(struct rg_planes *planes, const char *account,
+                      const struct rg_push_prepare *prepare, void *order,
+                      void (*free_order)(void *order), struct rg_session_opened *ret_opened,
+                      struct rg_error *err);
+int rg_planes_ready(struct rg_planes *planes, const char *account,
+                    const struct rg_push_ready *ready, struct rg_session **ret_session,
+                    struct rg_error *err);
+int rg_planes_cancel(struct rg_planes *planes, const char *account, const struct rg_session_id *id,
+                     struct rg_error *err);
+
+/*
+ * GET: sends the bytes and tells the client. The session is over, or, after RG_RDMA_PEER_BUSY and
+ * RG_SLOW_DOWN, waits for another READY. Other errors: RG_RDMA_TIMED_OUT, RG_RDMA_TRANSFER_FAILED,
+ * RG_CANCELLED, those of the file. transfer->window is ignored.
+ */
+int rg_planes_push_send(struct rg_planes *planes, struct rg_session *session,
+                        const struct rg_plane_transfer *transfer,
+                        struct rg_plane_result *ret_result, struct rg_error *err);
+
+/*
+ * PUT: waits for the client's bytes and hands them to transfer->consume, in pieces; fd is not
+ * looked at. The session is over afterwards. Errors as above, RG_INVALID_REQUEST, those of consume.
+ */
+int rg_planes_push_take(struct rg_planes *planes, struct rg_session *session,
+                        const struct rg_plane_transfer *transfer,
+                        struct rg_plane_result *ret_result, struct rg_error *err);
+
+/* Ends a session that was made ready and will not be used. */
+void rg_planes_push_drop(struct rg_planes *planes, struct rg_session *session);
+
 /* ---- What operators see ---- */
 
 struct rg_plane_state {
@@ -78,6 +135,9 @@ struct rg_plane_state {
 bool rg_planes_enabled(const struct rg_planes *planes);
 size_t rg_planes_count(const struct rg_planes *planes);
 void rg_planes_state(const struct rg_planes *planes, size_t i, struct rg_plane_state *ret_state);
+
+/* False when there is no rail that has sessions. */
+bool rg_planes_session_state(const struct rg_planes *planes, struct rg_sessions_state *ret_state);
 
 /* Counts a request that was declined before it came here (no token, dialect not served ...). */
 void rg_planes_count_decline(struct rg_planes *planes, const char *reason);
@@ -93,6 +153,9 @@ void rg_planes_write_overlap(struct rg_planes *planes, const char *name, struct 
 void rg_planes_write_rails(struct rg_planes *planes, const char *name, struct rg_buf *out);
 void rg_planes_write_lanes(struct rg_planes *planes, const char *name, struct rg_buf *out);
 void rg_planes_write_slots(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_sessions(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_session_events(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_staging(struct rg_planes *planes, const char *name, struct rg_buf *out);
 void rg_planes_write_pinned(struct rg_planes *planes, const char *name, struct rg_buf *out);
 
 #endif

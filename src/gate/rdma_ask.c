@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "gate/planes.h"
+#include "gate/rdma_session.h"
 #include "rdma/token.h"
 
 #include <ctype.h>
@@ -15,9 +16,6 @@
 #define BYTES_FIELD "x-amz-rdma-bytes-transferred"
 
 #define NAME_MAX_BYTES 64u
-
-#define HIPOBJ RG_SPAN_LITERAL("/.hipobj-rc/")
-#define S3RDMA RG_SPAN_LITERAL("/.s3rdma-rc/")
 
 /* Fields that hold a token, the first found counting: older families win over newer ones. */
 static const char *const token_fields[] = {"x-cuobj-rdma-descr", "x-rdma-info", "x-amz-rdma-token"};
@@ -235,6 +233,9 @@ static int check_query(const struct rg_call *call, struct rg_error *err)
 
 int rg_rdma_look(struct rg_call *call, struct rg_error *err)
 {
+    if (call->rdma.push) {
+        return 0; /* its fields have been read, and are no token */
+    }
     if (!may_go_on(call)) {
         int refused = check_query(call, err);
         if (refused) {
@@ -285,6 +286,9 @@ static void note_moved(struct rg_call *call, uint64_t bytes, const char *path)
 
 int rg_rdma_send(struct rg_call *call, int fd, const struct rg_range *range, struct rg_error *err)
 {
+    if (call->rdma.push) {
+        return rg_push_send(call, fd, range, err);
+    }
     if (!call->rdma.wanted) {
         return call->rdma.declined && call->settings->rdma_decline_get == RG_DECLINE_WITH_ERROR
                    ? answer_decline(call, call->rdma.declined, err)
@@ -324,6 +328,9 @@ static int see_bytes(void *context, struct span bytes, struct rg_error *err)
 int rg_rdma_receive(struct rg_call *call, struct rg_body *body, struct rg_writing *writing,
                     struct rg_error *err)
 {
+    if (call->rdma.push) {
+        return rg_push_receive(call, body, writing, err);
+    }
     struct rg_plane_transfer transfer = {
         .use = call->operation == RG_OP_UPLOAD_PART ? RG_PLANE_PART : RG_PLANE_PUT,
         .window = &call->rdma.window,
@@ -351,6 +358,10 @@ int rg_rdma_receive(struct rg_call *call, struct rg_body *body, struct rg_writin
 
 void rg_rdma_answer(struct rg_call *call, int status)
 {
+    if (call->rdma.push) {
+        rg_push_answer(call);
+        return;
+    }
     if (call->rdma.moved) {
         rg_http_header_setf(call->http, REPLY_FIELD, "%d", status);
         rg_http_header_setf(call->http, BYTES_FIELD, "%llu", (unsigned long long)call->rdma.moved);
@@ -361,22 +372,4 @@ void rg_rdma_answer(struct rg_call *call, int status)
         rg_http_header_set(call->http, REPLY_FIELD, "501");
     }
     rg_call_set_path(call, "http", call->rdma.declined ? call->rdma.declined : "no-token");
-}
-
-/* ---- Control routes ---- */
-
-bool rg_rdma_is_control(struct span path)
-{
-    return rg_span_starts(path, HIPOBJ) || rg_span_starts(path, S3RDMA);
-}
-
-int rg_rdma_decline_control(struct rg_call *call, struct rg_error *err)
-{
-    if (rg_span_starts(rg_http_path(call->http), HIPOBJ)) {
-        rg_http_header_set(call->http, "X-Amz-Rdma-Protocol-Status", "unsupported");
-        count_decline(call, "control-route");
-        rg_call_set_path(call, "declined", "rdma-off");
-        return rg_fail(err, RG_RDMA_NOT_SUPPORTED);
-    }
-    return decline(call, "rdma-off", err);
 }

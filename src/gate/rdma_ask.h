@@ -14,13 +14,6 @@
 #include "gate/object.h"
 #include "s3/range.h"
 
-/* The control routes of RDMA sessions ("/.hipobj-rc/prepare", "/.s3rdma-rc/connect"): bucket names
- * cannot begin with a dot, so they are nothing else. */
-bool rg_rdma_is_control(struct span path);
-
-/* Sets the fields of the decline and returns RG_RDMA_NOT_SUPPORTED. */
-int rg_rdma_decline_control(struct rg_call *call, struct rg_error *err);
-
 /*
  * To be called once the request is authenticated and authorised. Fills call->rdma. 0 when the verb
  * may go on: there is no token, or the bytes will go by RDMA (rdma.wanted), or the operation is one

@@ -6,6 +6,7 @@
 #include "gate/object.h"
 #include "gate/patience.h"
 #include "gate/rdma_ask.h"
+#include "gate/rdma_session.h"
 #include "s3/range.h"
 
 #include <inttypes.h>
@@ -135,6 +136,9 @@ int rg_verb_upload_part(struct rg_call *call, struct rg_error *err)
     }
     if (rc == 0) {
         rc = begin_part(call, &upload, &body, err);
+    }
+    if (rg_push_only_looks(call)) {
+        return rc;
     }
     if (rc == 0) {
         rc = rg_store_part_begin(call->store, call->bucket, call->key, upload_id(call), part.number,

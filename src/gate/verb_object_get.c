@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "gate/object.h"
 #include "gate/rdma_ask.h"
+#include "gate/rdma_session.h"
 #include "s3/conditions.h"
 #include "s3/date.h"
 #include "s3/range.h"
@@ -97,6 +98,13 @@ static int select_bytes(struct rg_call *call, const struct rg_object_info *info,
     return select_range(call, info, ret_selection, err);
 }
 
+static int select_wanted(struct rg_call *call, const struct rg_object_info *info,
+                         struct selection *ret_selection, struct rg_error *err)
+{
+    int rc = select_bytes(call, info, ret_selection, err);
+    return rc == 0 && call->rdma.push ? rg_push_select(call, info, &ret_selection->range, err) : rc;
+}
+
 /* ---- The answer ---- */
 
 /* A 304 says which version the client has. */
@@ -144,7 +152,7 @@ static void answer_fields(struct rg_call *call, const struct rg_object_info *inf
     if (selection->part && info->meta.part_count) {
         rg_http_header_setf(call->http, "x-amz-mp-parts-count", "%zu", info->meta.part_count);
     }
-    if (selection->range.partial) {
+    if (selection->range.partial && !call->rdma.push) {
         char text[RG_CONTENT_RANGE_SIZE];
         rg_range_format(&selection->range, info->size, text);
         rg_http_header_set(call->http, "Content-Range", text);
@@ -187,8 +195,8 @@ int rg_verb_get_object(struct rg_call *call, struct rg_error *err)
     if (rc < 0) {
         return rc;
     }
-    rc = select_bytes(call, info, &selection, err);
-    if (rc < 0) {
+    rc = select_wanted(call, info, &selection, err);
+    if (rc < 0 || rg_push_only_looks(call)) {
         return rc;
     }
 
@@ -203,7 +211,7 @@ int rg_verb_get_object(struct rg_call *call, struct rg_error *err)
         return rc;
     }
 
-    int status = selection.range.partial ? 206 : 200;
+    int status = selection.range.partial && !call->rdma.push ? 206 : 200;
     answer_fields(call, info, &selection);
     if (call->is_head) {
         rg_http_answer_head(call->http, status, (int64_t)selection.range.length);

@@ -4,6 +4,7 @@
 #include "gate/body.h"
 #include "gate/object.h"
 #include "gate/rdma_ask.h"
+#include "gate/rdma_session.h"
 
 static int begin_body(struct rg_call *call, struct rg_body *body, struct rg_error *err)
 {
@@ -48,6 +49,7 @@ int rg_verb_put_object(struct rg_call *call, struct rg_error *err)
     rg_autowriting writing = {.store = call->store};
     struct rg_conditions conditions;
     struct rg_written written;
+    struct rg_bucket_info bucket;
 
     int rc = check_headers(call, &meta, err);
     if (rc == 0) {
@@ -55,6 +57,9 @@ int rg_verb_put_object(struct rg_call *call, struct rg_error *err)
     }
     if (rc == 0) {
         rc = rg_object_try_conditions(call, &conditions, err);
+    }
+    if (rc == 0 && rg_push_only_looks(call)) {
+        return rg_store_bucket_stat(call->store, call->bucket, &bucket, err);
     }
     if (rc == 0) {
         rc = rg_store_put_begin(call->store, call->bucket, call->key, body.length, &writing.writer,

@@ -381,8 +381,8 @@ static int fill_place(struct rg_pool *pool, struct place *place, struct rg_rail 
             return rc;
         }
     }
-    *ret_opened = !place->lane;
-    return place->lane ? 0 : rg_lane_open(rail, &place->lane, err);
+    *ret_opened = !place->lane && !pool->config.sessions_only;
+    return !*ret_opened ? 0 : rg_lane_open(rail, &place->lane, err);
 }
 
 int rg_pool_lease(struct rg_pool *pool, uint32_t wait_ms, struct rg_lease *ret_lease,
@@ -451,6 +451,13 @@ static void end_lease(struct rg_lease *lease, bool discard)
     struct place *place = &pool->places[lease->index];
     struct rg_lane *lane = place->lane;
     RG_ASSERT(lane == lease->lane && place->leased);
+    if (!lane) {
+        lock_pool(pool);
+        give_place_locked(pool, lease->index);
+        unlock_pool(pool);
+        *lease = (struct rg_lease){0};
+        return;
+    }
     unsigned quiet;
     int rc = rg_lane_flush(lane, &quiet, NULL);
     enum rg_broke broke = lane->broke;
@@ -490,6 +497,30 @@ void rg_pool_discard(struct rg_lease *lease)
 }
 
 /* ---- Health ---- */
+
+void rg_pool_report(struct rg_pool *pool, struct rg_lane *lane)
+{
+    struct rg_error error = RG_ERROR_INIT;
+    if (lane->broke < RG_BROKE_CONNECTION) {
+        return;
+    }
+    bool rail_broken = is_rail_broken(lane, &error);
+    lock_pool(pool);
+    pool->lanes_broken++;
+    pool->broken_by_cause[lane->cause]++;
+    if (rail_broken) {
+        take_out_locked(pool, error.message);
+    }
+    unlock_pool(pool);
+}
+
+bool rg_pool_is_up(struct rg_pool *pool)
+{
+    lock_pool(pool);
+    bool up = pool->up;
+    unlock_pool(pool);
+    return up;
+}
 
 void rg_pool_take_out(struct rg_pool *pool, const char *reason)
 {

@@ -32,6 +32,8 @@ struct rg_pool_config {
     unsigned disk_depth;  /* of each lane's ring; 0: no ring */
     bool allow_uring;
     bool tolerate_down;    /* a rail that cannot be opened now begins taken out, and is retried */
+    bool sessions_only;    /* no lanes of its own: a lease is a place among lanes_max, with its file
+                              ring, for a transfer on a session's lane (session.h) */
     uint32_t retry_ms_min; /* first delay before a rail that is out is tried again */
     uint32_t retry_ms_max; /* the delay doubles up to this */
     rg_wait_observer observe_wait; /* NULL: none */
@@ -49,7 +51,7 @@ struct rg_pool;
 
 /* A leased lane. Hand it to one thread at a time. */
 struct rg_lease {
-    struct rg_lane *lane;
+    struct rg_lane *lane; /* NULL with sessions_only */
     struct rg_disk *disk; /* NULL when disk_depth is 0 */
     struct rg_pool *pool;
     uint32_t index;
@@ -116,6 +118,12 @@ void rg_pool_return(struct rg_lease *lease);
 /* Gives it back to be closed, whatever its state. */
 void rg_pool_discard(struct rg_lease *lease);
 
+/*
+ * For a lane that is not the pool's (a session's), flushed and about to be closed: counts what
+ * broke it, and takes the rail out when that is the rail's own fault.
+ */
+void rg_pool_report(struct rg_pool *pool, struct rg_lane *lane);
+
 /* Takes the rail out by hand (an operator, a link event); RG_POOL rules of retry apply. */
 void rg_pool_take_out(struct rg_pool *pool, const char *reason);
 
@@ -135,6 +143,9 @@ void rg_pool_stop(struct rg_pool *pool);
  */
 struct rg_rail *rg_pool_rail_get(struct rg_pool *pool);
 void rg_pool_rail_put(struct rg_pool *pool, struct rg_rail *rail);
+
+/* Whether the rail is in; what holds it while it is out should let go of it soon. */
+bool rg_pool_is_up(struct rg_pool *pool);
 
 void rg_pool_state(struct rg_pool *pool, struct rg_pool_state *ret_state);
 

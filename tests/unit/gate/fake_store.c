@@ -175,6 +175,17 @@ static int writer_write(struct rg_writer *writer, const void *bytes, size_t len,
     return 0;
 }
 
+static int writer_fd(const struct rg_writer *writer)
+{
+    return writer->fd;
+}
+
+static int writer_written(struct rg_writer *writer, uint64_t size, struct rg_error *err)
+{
+    writer->size = size;
+    return 0;
+}
+
 static void free_writer(struct rg_writer *writer)
 {
     if (writer->fd >= 0) {
@@ -249,6 +260,8 @@ static const struct rg_store_ops ops = {
     .object_copy = object_copy,
     .put_begin = put_begin,
     .writer_write = writer_write,
+    .writer_fd = writer_fd,
+    .writer_written = writer_written,
     .put_commit = put_commit,
     .writer_abort = writer_abort,
     .upload_stat = upload_stat,
@@ -277,6 +290,20 @@ void fake_store_free(struct rg_store *store)
     }
     pthread_mutex_destroy(&fake->lock);
     free(fake);
+}
+
+bool fake_store_is(struct rg_store *store, const char *key, const void *bytes, size_t len)
+{
+    struct fake *fake = fake_of(store);
+    char *found = malloc(len + 1);
+    RG_ASSERT(found);
+    pthread_mutex_lock(&fake->lock);
+    struct thing *thing = find(fake, key);
+    bool is = thing && pread(thing->fd, found, len + 1, 0) == (ssize_t)len &&
+              memcmp(found, bytes, len) == 0;
+    pthread_mutex_unlock(&fake->lock);
+    free(found);
+    return is;
 }
 
 struct fake_knobs *fake_store_knobs(struct rg_store *store)

@@ -33,6 +33,9 @@ struct fake_counts *fake_store_counts(struct rg_store *store);
 /* Puts an object there. */
 void fake_store_add(struct rg_store *store, const char *key, const void *bytes, size_t len);
 
+/* Whether an object is there and has these bytes. */
+bool fake_store_is(struct rg_store *store, const char *key, const void *bytes, size_t len);
+
 /* Whether an object is there. */
 bool fake_store_has(struct rg_store *store, const char *key);
 
