@@ -50,8 +50,12 @@ struct rg_record {
     enum rg_speaker speaker;
     int priority;        /* syslog severity 0..7, or -1 */
     struct span program; /* "corosync", "kernel", …; empty when not stated */
-    struct span text;    /* the message, unescaped, without its envelope */
-    uint64_t repeats;    /* further occurrences that a "repeated N times" line stands for */
+    struct span text;    /* the message, unescaped, without its envelope; of an `lctl dk` line it
+                          * begins with the site, "(client.c:2141:ptlrpc_expire_one_request()) " */
+    uint64_t repeats;    /* the record stands for 1 + repeats occurrences: a "repeated N times" or
+                          * "Skipped N previous" line comes as the message it speaks of, with N - 1
+                          * here and its own stamp */
+    bool recalled;       /* the text is that of an earlier line; only the stamp is this line's */
     bool truncated;      /* the line was longer than the reader's ceiling */
 };
 

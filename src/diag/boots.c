@@ -1,0 +1,339 @@
+/*
+ * Numbering boots. Per (node, family) the last stamp and the boot are kept; a table of fixed size
+ * remembers stamps of lines, by which a boot is recognised when another file shows it again.
+ */
+#include "diag/boots.h"
+
+#include "base/attr.h"
+#include "base/checked.h"
+
+#include "diag/nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_MAX    (128u << 10)
+#define MARKS          (64u << 10) /* a power of two */
+#define IDS_MAX        (64u << 10)
+#define BACKWARDS_USEC (2 * 1000000)  /* processors print a little out of order */
+#define TELLING_USEC   (60 * 1000000) /* below, every boot has the same stamps */
+#define MARK_ALL_LINES 1024 /* of a family; behind them one stamp in eight is remembered */
+
+struct thread {
+    rg_node_id node; /* 0 and family 0: free */
+    uint32_t family;
+    uint32_t boot;
+    uint32_t lines; /* of this boot, saturating */
+    int64_t last_usec;
+    bool used;
+    bool has_boot_stamp;
+    bool saw_version;
+    bool split; /* the next line begins a boot */
+};
+
+struct mark {
+    uint64_t hash;
+    uint32_t boot;
+    rg_node_id node;
+};
+
+struct boot_id {
+    uint64_t hash; /* of node and id; 0: free */
+    uint32_t boot;
+};
+
+struct rg_boots {
+    struct thread *threads;
+    uint32_t thread_count;
+    uint32_t thread_room; /* a power of two */
+    uint32_t last;        /* the thread of the last line */
+    struct mark *marks;
+    struct boot_id *ids;
+    uint32_t id_count;
+    uint32_t id_room;
+    uint64_t last_id; /* hash, and its boot */
+    uint32_t last_id_boot;
+    uint32_t *counts; /* boots by node */
+    uint32_t count_room;
+};
+
+void rg_boots_free(struct rg_boots *boots)
+{
+    if (boots) {
+        free(boots->threads);
+        free(boots->marks);
+        free(boots->ids);
+        free(boots->counts);
+        free(boots);
+    }
+}
+
+int rg_boots_new(struct rg_boots **ret_boots, struct rg_error *err)
+{
+    struct rg_boots *boots = calloc(1, sizeof(*boots));
+    if (!boots) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    boots->thread_room = 64;
+    boots->id_room = 64;
+    boots->count_room = 64;
+    boots->threads = calloc(boots->thread_room, sizeof(*boots->threads));
+    boots->marks = calloc(MARKS, sizeof(*boots->marks));
+    boots->ids = calloc(boots->id_room, sizeof(*boots->ids));
+    boots->counts = calloc(boots->count_room, sizeof(*boots->counts));
+    if (!boots->threads || !boots->marks || !boots->ids || !boots->counts) {
+        rg_boots_free(boots);
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    *ret_boots = boots;
+    return 0;
+}
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    uint64_t x = (a ^ (b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2))) * 0xff51afd7ed558ccdu;
+    return x ^ (x >> 32);
+}
+
+/* A new boot of the node; without memory all further boots are one. */
+static uint32_t next_boot(struct rg_boots *boots, rg_node_id node)
+{
+    if (node >= boots->count_room) {
+        uint32_t room = RG_MAX(boots->count_room * 2, node + 1);
+        uint32_t *grown = realloc(boots->counts, room * sizeof(*grown));
+        if (!grown) {
+            return 0;
+        }
+        memset(grown + boots->count_room, 0, (room - boots->count_room) * sizeof(*grown));
+        boots->counts = grown;
+        boots->count_room = room;
+    }
+    return boots->counts[node]++;
+}
+
+uint32_t rg_boots_count(const struct rg_boots *boots, rg_node_id node)
+{
+    return node < boots->count_room ? boots->counts[node] : 0;
+}
+
+static uint32_t thread_slot(const struct thread *threads, uint32_t room, rg_node_id node,
+                            uint32_t family)
+{
+    uint32_t slot = (uint32_t)mix(node, family) & (room - 1);
+    while (threads[slot].used && (threads[slot].node != node || threads[slot].family != family)) {
+        slot = (slot + 1) & (room - 1);
+    }
+    return slot;
+}
+
+static void grow_threads(struct rg_boots *boots)
+{
+    uint32_t room = boots->thread_room * 2;
+    struct thread *grown = calloc(room, sizeof(*grown));
+    if (!grown) {
+        return;
+    }
+    for (uint32_t i = 0; i < boots->thread_room; i++) {
+        const struct thread *old = &boots->threads[i];
+        if (old->used) {
+            grown[thread_slot(grown, room, old->node, old->family)] = *old;
+        }
+    }
+    free(boots->threads);
+    boots->threads = grown;
+    boots->thread_room = room;
+}
+
+/* The thread of that node and family, made when it is new; NULL at the ceiling. */
+static struct thread *find_thread(struct rg_boots *boots, rg_node_id node, uint32_t family)
+{
+    struct thread *last = &boots->threads[boots->last];
+    if (last->used && last->node == node && last->family == family) {
+        return last;
+    }
+    uint32_t slot = thread_slot(boots->threads, boots->thread_room, node, family);
+    if (!boots->threads[slot].used) {
+        if (boots->thread_count >= THREADS_MAX) {
+            return NULL;
+        }
+        if ((boots->thread_count + 1) * 2 > boots->thread_room) {
+            grow_threads(boots);
+            slot = thread_slot(boots->threads, boots->thread_room, node, family);
+        }
+        if (boots->thread_count + 1 >= boots->thread_room) {
+            return NULL; /* no memory to grow */
+        }
+        boots->thread_count++;
+        boots->threads[slot] = (struct thread){.node = node, .family = family, .used = true};
+    }
+    boots->last = slot;
+    return &boots->threads[slot];
+}
+
+/* ---- Recognising a boot by its lines ---- */
+
+static uint64_t hash_line(const struct rg_record *record, int64_t usec)
+{
+    uint64_t tail = 0;
+    size_t len = RG_MIN(record->text.len, sizeof(tail));
+    memcpy(&tail, record->text.ptr + record->text.len - len, len);
+    return mix(mix(mix(record->node, (uint64_t)usec), tail), record->text.len);
+}
+
+/* The mark of a line: remembered already, or where it goes. NULL: the line tells nothing. */
+static struct mark *find_mark(struct rg_boots *boots, const struct thread *thread,
+                              const struct rg_record *record, int64_t usec, uint64_t *ret_hash)
+{
+    uint64_t spread = mix(record->node, (uint64_t)usec);
+    if (usec < TELLING_USEC || (thread->lines > MARK_ALL_LINES && (spread & 7) != 0)) {
+        return NULL;
+    }
+    *ret_hash = hash_line(record, usec);
+    return &boots->marks[*ret_hash & (MARKS - 1)];
+}
+
+static bool is_marked(const struct mark *mark, uint64_t hash, rg_node_id node)
+{
+    return mark && mark->hash == hash && mark->node == node;
+}
+
+/* ---- The journal's ids ---- */
+
+static uint32_t id_slot(const struct boot_id *ids, uint32_t room, uint64_t hash)
+{
+    uint32_t slot = (uint32_t)hash & (room - 1);
+    while (ids[slot].hash != 0 && ids[slot].hash != hash) {
+        slot = (slot + 1) & (room - 1);
+    }
+    return slot;
+}
+
+static bool grow_ids(struct rg_boots *boots)
+{
+    uint32_t room = boots->id_room * 2;
+    struct boot_id *grown = calloc(room, sizeof(*grown));
+    if (!grown) {
+        return false;
+    }
+    for (uint32_t i = 0; i < boots->id_room; i++) {
+        if (boots->ids[i].hash != 0) {
+            grown[id_slot(grown, room, boots->ids[i].hash)] = boots->ids[i];
+        }
+    }
+    free(boots->ids);
+    boots->ids = grown;
+    boots->id_room = room;
+    return true;
+}
+
+/* The boot of that id. `begun`: the boot that the node's stream is in, when no id is known yet. */
+static uint32_t boot_of_id(struct rg_boots *boots, rg_node_id node, struct span id)
+{
+    uint64_t hash = mix(node, 0x626f6f74);
+    for (size_t i = 0; i < id.len; i++) {
+        hash = (hash ^ (unsigned char)id.ptr[i]) * 0x100000001b3u;
+    }
+    hash = mix(hash, id.len) | 1;
+    if (hash == boots->last_id) {
+        return boots->last_id_boot;
+    }
+    uint32_t slot = id_slot(boots->ids, boots->id_room, hash);
+    if (boots->ids[slot].hash == 0) {
+        bool full = boots->id_count >= IDS_MAX ||
+                    ((boots->id_count + 1) * 2 > boots->id_room && !grow_ids(boots));
+        if (full) {
+            return 0;
+        }
+        slot = id_slot(boots->ids, boots->id_room, hash);
+        boots->ids[slot] = (struct boot_id){.hash = hash, .boot = next_boot(boots, node)};
+        boots->id_count++;
+    }
+    boots->last_id = hash;
+    boots->last_id_boot = boots->ids[slot].boot;
+    return boots->ids[slot].boot;
+}
+
+/* ---- Assigning ---- */
+
+static void begin(struct thread *thread, uint32_t boot)
+{
+    thread->boot = boot;
+    thread->lines = 0;
+    thread->last_usec = 0;
+    thread->has_boot_stamp = false;
+    thread->saw_version = false;
+    thread->split = false;
+}
+
+static bool is_first_kernel_line(const struct rg_record *record)
+{
+    return record->text.len > 14 && record->text.ptr[0] == 'L' &&
+           memcmp(record->text.ptr, "Linux version ", 14) == 0 &&
+           record->speaker != RG_SPEAKER_PROGRAM;
+}
+
+/* True when the line cannot belong to the boot the thread is in. */
+static bool begins_boot(const struct thread *thread, bool version, bool stamped, int64_t usec)
+{
+    if (thread->split) {
+        return true;
+    }
+    if (stamped && thread->has_boot_stamp && usec + BACKWARDS_USEC < thread->last_usec) {
+        return true;
+    }
+    if (!version || thread->lines == 0) {
+        return false;
+    }
+    return !stamped || thread->saw_version || usec < thread->last_usec;
+}
+
+void rg_boots_assign(struct rg_boots *boots, uint32_t family, struct span id,
+                     struct rg_record *record)
+{
+    if (id.len > 0) {
+        record->boot = boot_of_id(boots, record->node, id);
+        return;
+    }
+    struct thread *thread = find_thread(boots, record->node, family);
+    if (!thread) {
+        record->boot = 0;
+        return;
+    }
+    bool stamped = record->stamp.kind == RG_STAMP_BOOT || record->second.kind == RG_STAMP_BOOT;
+    int64_t usec = record->stamp.kind == RG_STAMP_BOOT ? record->stamp.usec : record->second.usec;
+    uint64_t hash = 0;
+    struct mark *mark = stamped ? find_mark(boots, thread, record, usec, &hash) : NULL;
+    bool known = is_marked(mark, hash, record->node);
+    bool version = is_first_kernel_line(record);
+    bool fresh = thread->lines == 0 && !thread->has_boot_stamp;
+
+    if (known && mark->boot != thread->boot) {
+        begin(thread, mark->boot);
+    } else if (known) {
+        thread->split = false;
+    } else if (fresh) {
+        uint32_t count = rg_boots_count(boots, record->node);
+        begin(thread,
+              count == 0 || stamped || version ? next_boot(boots, record->node) : count - 1);
+    } else if (begins_boot(thread, version, stamped, usec)) {
+        begin(thread, next_boot(boots, record->node));
+    }
+    if (stamped) {
+        thread->last_usec = usec;
+        thread->has_boot_stamp = true;
+    }
+    if (mark && !known) {
+        *mark = (struct mark){.hash = hash, .boot = thread->boot, .node = record->node};
+    }
+    thread->saw_version = thread->saw_version || version;
+    thread->lines += thread->lines < UINT32_MAX;
+    record->boot = thread->boot;
+}
+
+void rg_boots_split(struct rg_boots *boots, uint32_t family, rg_node_id node)
+{
+    struct thread *thread = find_thread(boots, node, family);
+    if (thread && thread->lines > 0) {
+        thread->split = true;
+    }
+}
