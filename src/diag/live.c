@@ -83,8 +83,10 @@ int rg_live_open_ring(struct rg_live **ret_live, struct rg_error *err)
 /* Starts journalctl with its output in a pipe; its errors go nowhere. */
 static int spawn_journalctl(int output, pid_t *ret_child)
 {
-    static char *const words[] = {"journalctl",      "--quiet",      "--no-pager",
-                                  "--output=export", "--since=-24h", NULL};
+    /* posix_spawn wants words it could write to. */
+    static char command[] = "journalctl", quiet[] = "--quiet", pager[] = "--no-pager";
+    static char output_form[] = "--output=export", since[] = "--since=-24h";
+    static char *const words[] = {command, quiet, pager, output_form, since, NULL};
     posix_spawn_file_actions_t actions;
     int rc = posix_spawn_file_actions_init(&actions);
     if (rc != 0) {
