@@ -26,8 +26,7 @@
 #define PLAIN_THREADS 4  /* of one copy, the caller's included */
 #define HELPERS_MAX   16 /* of all copies together */
 
-ssize_t (*rg_posix_copy_file_range)(int, off64_t *, int, off64_t *, size_t,
-                                    unsigned) = copy_file_range;
+rg_posix_range_call *_Atomic rg_posix_copy_file_range = copy_file_range;
 
 /* One copy: what is still to do. */
 struct range {

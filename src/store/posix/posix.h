@@ -385,8 +385,9 @@ int rg_posix_copy(struct rg_posix *posix, struct rg_posix_mount *mount, int sour
                   uint64_t source_offset, int target_fd, uint64_t target_offset, uint64_t len,
                   enum rg_copy_used *ret_used, struct rg_error *err) RG_CHECK;
 
-/* copy_file_range(2); tests put one that hangs here. */
-extern ssize_t (*rg_posix_copy_file_range)(int, off64_t *, int, off64_t *, size_t, unsigned);
+/* copy_file_range(2); tests put one that hangs here. Atomic for the thread that is given up. */
+typedef ssize_t rg_posix_range_call(int, off64_t *, int, off64_t *, size_t, unsigned);
+extern rg_posix_range_call *_Atomic rg_posix_copy_file_range;
 
 /* ---- Records (record.c) ---- */
 

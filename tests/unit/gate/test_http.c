@@ -279,7 +279,10 @@ static struct rg_http_config config_for_tests(void)
 static void start_with(const struct rg_http_config *config)
 {
     struct rg_error err = RG_ERROR_INIT;
+    /* The watcher of an earlier server, whose handler hung, may still be at its end. */
+    pthread_mutex_lock(&seen.lock);
     seen.done_count = 0;
+    pthread_mutex_unlock(&seen.lock);
     atomic_store(&seen.released, 0);
     atomic_store(&seen.handled, 0);
     atomic_store(&seen.body_error, 1);

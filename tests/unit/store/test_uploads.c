@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -376,6 +377,7 @@ static void test_part_by_copy(void **state)
 
 /* A call that never comes back, as from a server that dropped the request. */
 static int hang_pipe[2];
+static sem_t hang_over;
 
 static ssize_t hang(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t len,
                     unsigned flags)
@@ -387,6 +389,7 @@ static ssize_t hang(int from, off64_t *from_offset, int to, off64_t *to_offset, 
     ssize_t done = copy_file_range(from, from_offset, to, to_offset, len, flags);
     while (read(hang_pipe[0], &byte, 1) < 0 && errno == EINTR) {
     }
+    assert_int_equal(sem_post(&hang_over), 0);
     return done < 0 ? done : 0;
 }
 
@@ -402,6 +405,7 @@ static void test_a_copy_that_hangs_is_given_up(void **state)
     tree_set(tree, RG_SETTING_copy_method, "copy-range");
     tree_open(tree);
     assert_int_equal(pipe(hang_pipe), 0);
+    assert_int_equal(sem_init(&hang_over, 0, 0), 0);
     char id[RG_UPLOAD_ID_LENGTH + 1];
     begin(tree, id);
     struct part parts[] = {make_part(1, (1 << 20) + 5, 1), make_part(2, 2 << 20, 2),
@@ -420,6 +424,7 @@ static void test_a_copy_that_hangs_is_given_up(void **state)
     rg_store_counters(tree->store, &counters);
     assert_int_equal(counters.copy_fallbacks, 1); /* tried once, not for each part */
     assert_int_equal(write(hang_pipe[1], "x", 1), 1);
+    assert_int_equal(sem_wait(&hang_over), 0);
     usleep(100000); /* the thread that was left alone ends */
     close(hang_pipe[0]);
     close(hang_pipe[1]);
