@@ -25,6 +25,7 @@ struct rg_staging;
 struct rg_client_seams {
     rg_environment *environment;
     const struct rg_transport *(*find_transport)(enum rg_transport_kind kind);
+    uint64_t copy_at_once_max; /* bytes; 0: what S3 allows */
 };
 
 struct rg_client {
@@ -32,6 +33,7 @@ struct rg_client {
     struct rg_http_pool *http;
     struct rg_rails *rails;
     struct rg_staging *staging;
+    uint64_t copy_at_once_max; /* larger objects are copied in parts */
     /* The server has shown that it knows RDMA tokens: an unaware one would store a tokened PUT as
      * an empty object. */
     atomic_bool server_is_aware;

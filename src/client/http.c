@@ -16,6 +16,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 
+#include <ctype.h>
 #include <curl/curl.h>
 
 #include <fcntl.h>
@@ -75,9 +76,14 @@ static const char *const field_names[] = {
 void rg_http_answer_clear(struct rg_http_answer *answer)
 {
     struct rg_buf body = answer->body;
+    struct rg_buf *traits = answer->traits;
     memset(answer, 0, sizeof *answer);
     answer->body = body;
+    answer->traits = traits;
     rg_buf_clear(&answer->body);
+    if (traits) {
+        rg_buf_clear(traits);
+    }
 }
 
 void rg_http_answer_free(struct rg_http_answer *answer)
@@ -223,6 +229,35 @@ static int on_seek(void *context, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
+static bool is_trait(struct span name)
+{
+    static const char *const names[] = {
+        "content-type",     "cache-control", "content-disposition",
+        "content-encoding", "expires",       "x-amz-website-redirect-location",
+        "content-language",
+    };
+    static const char meta[] = "x-amz-meta-";
+    if (rg_span_is_nocase(rg_span_head(name, sizeof meta - 1), meta)) {
+        return true;
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(names); i++) {
+        if (rg_span_is_nocase(name, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void keep_trait(struct rg_buf *traits, struct span name, struct span value)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        rg_buf_add_char(traits, (char)tolower((unsigned char)name.ptr[i]));
+    }
+    rg_buf_add_char(traits, '\0');
+    rg_buf_add_span(traits, value);
+    rg_buf_add_char(traits, '\0');
+}
+
 static void keep_field(struct rg_http_answer *answer, struct span line)
 {
     struct span name = rg_span_cut(&line, ':');
@@ -230,6 +265,9 @@ static void keep_field(struct rg_http_answer *answer, struct span line)
         return;
     }
     struct span value = rg_span_trim(line);
+    if (answer->traits && is_trait(name)) {
+        keep_trait(answer->traits, name, value);
+    }
     for (size_t i = 0; i < RG_ANSWER_FIELD_COUNT; i++) {
         if (!rg_span_is_nocase(name, field_names[i])) {
             continue;

@@ -33,7 +33,9 @@
     X(REPLY, "x-amz-rdma-reply")                                                                   \
     X(RDMA_BYTES, "x-amz-rdma-bytes-transferred")                                                  \
     X(RDMA_SESSION, "x-amz-rdma-session")                                                          \
-    X(RDMA_PSN, "x-amz-rdma-psn")
+    X(RDMA_PSN, "x-amz-rdma-psn")                                                                  \
+    X(MISSING_META, "x-amz-missing-meta")                                                          \
+    X(TAG_COUNT, "x-amz-tagging-count")
 
 enum rg_answer_field {
 #define RG_FIELD(identifier, name) RG_ANSWER_##identifier,
@@ -54,6 +56,9 @@ struct rg_http_answer {
     char value[RG_ANSWER_FIELD_COUNT][RG_ANSWER_VALUE_MAX + 1];
     bool sent;          /* a connection was there: the server may have seen the request */
     struct rg_buf body; /* unless a sink took it */
+    /* Borrowed; NULL: not kept. What a copy of the object must say of itself too (user metadata,
+     * content type and the like): names and values, each with a NUL behind it. */
+    struct rg_buf *traits;
 };
 
 #define RG_HTTP_ANSWER_INIT                                                                        \
@@ -63,7 +68,7 @@ struct rg_http_answer {
 
 void rg_http_answer_free(struct rg_http_answer *answer);
 
-/* Forgets everything, keeps the memory. */
+/* Forgets everything, keeps the memory, and where the traits go. */
 void rg_http_answer_clear(struct rg_http_answer *answer);
 
 /* The value of a field; empty when it is not there. */

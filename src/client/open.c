@@ -14,6 +14,9 @@
 
 #define DESCRIPTION_BYTES_MAX (64u << 10)
 
+/* What S3 copies in one request. */
+#define COPY_AT_ONCE_MAX ((uint64_t)5 << 30)
+
 static int open_parts(struct rg_client *client, const struct rg_client_seams *seams,
                       struct rg_failure *failure)
 {
@@ -39,6 +42,7 @@ int rg_client_open_with(const struct rg_client_options *options,
     if (!client) {
         return rg_failure_memory(failure);
     }
+    client->copy_at_once_max = seams->copy_at_once_max ? seams->copy_at_once_max : COPY_AT_ONCE_MAX;
     int rc = rg_config_read(options, seams->environment, &client->config, failure);
     if (rc == 0) {
         rc = open_parts(client, seams, failure);

@@ -12,7 +12,9 @@
 #include "client/upload.h"
 
 #include "base/attr.h"
+#include "s3/meta.h"
 #include "s3/url.h"
+#include "s3/xml.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,10 +22,12 @@
 
 #define QUERY_BYTES_MAX 16384u
 
-/* A copy in one request has a limit in S3; above it parts are copied. */
-#define COPY_AT_ONCE_MAX ((uint64_t)5 << 30)
-#define COPY_PART_SIZE   ((uint64_t)1 << 30)
-#define COPY_PART_MAX    ((uint64_t)5 << 30)
+#define COPY_PART_SIZE ((uint64_t)1 << 30)
+#define COPY_PART_MAX  ((uint64_t)5 << 30)
+
+/* Of an object's metadata S3 allows 2 KB, and a few other fields of as much. */
+#define TRAITS_BYTES_MAX (64u << 10)
+#define TAGS_BYTES_MAX   (16u << 10)
 
 static int check_bucket(const struct rg_client *client, const char *bucket,
                         struct rg_failure *failure)
@@ -41,37 +45,45 @@ static void begin_call(struct rg_request *call, const char *method, const char *
 
 /* ---- Objects ---- */
 
-int rg_stat_object(struct rg_client *client, const char *bucket, const char *key,
-                   struct rg_stat *ret_stat, struct rg_failure *ret_failure)
+static int look(struct rg_client *client, const char *bucket, const char *key,
+                struct rg_http_answer *answer, struct rg_stat *ret_stat, struct rg_failure *failure)
 {
-    RG_FAILURE_OR_OWN(ret_failure);
-    int rc = rg_transfer_check(client, bucket, key, failure);
-    if (rc < 0) {
-        return rc;
-    }
     RG_CLEANUP(rg_request_free) struct rg_request call = RG_REQUEST_INIT;
-    RG_CLEANUP(rg_http_answer_free) struct rg_http_answer answer = RG_HTTP_ANSWER_INIT;
     begin_call(&call, "HEAD", bucket, key);
     rg_request_header(&call, "x-amz-checksum-mode", "ENABLED");
-    rc = rg_request_run(client, &call, &answer, failure);
+    int rc = rg_request_run(client, &call, answer, failure);
     if (rc < 0) {
         return rc;
     }
     struct rg_stat stat;
     memset(&stat, 0, sizeof stat);
-    if (!rg_http_number(&answer, RG_ANSWER_CONTENT_LENGTH, &stat.size)) {
+    if (!rg_http_number(answer, RG_ANSWER_CONTENT_LENGTH, &stat.size)) {
         return rg_failure_set(failure, RG_STATUS_SERVER,
                               "HEAD s3://%.100s/%.200s: the gateway gave no size.", bucket, key);
     }
-    rg_http_etag(&answer, stat.etag);
-    rg_http_crc64(&answer, stat.checksum);
-    stat.modified = rg_http_modified(&answer);
+    rg_http_etag(answer, stat.etag);
+    rg_http_crc64(answer, stat.checksum);
+    stat.modified = rg_http_modified(answer);
     rg_failure_copy(stat.content_type, sizeof stat.content_type,
-                    rg_http_field(&answer, RG_ANSWER_CONTENT_TYPE));
-    if (ret_stat) {
+                    rg_http_field(answer, RG_ANSWER_CONTENT_TYPE));
+    *ret_stat = stat;
+    return 0;
+}
+
+int rg_stat_object(struct rg_client *client, const char *bucket, const char *key,
+                   struct rg_stat *ret_stat, struct rg_failure *ret_failure)
+{
+    RG_FAILURE_OR_OWN(ret_failure);
+    RG_CLEANUP(rg_http_answer_free) struct rg_http_answer answer = RG_HTTP_ANSWER_INIT;
+    struct rg_stat stat;
+    int rc = rg_transfer_check(client, bucket, key, failure);
+    if (rc == 0) {
+        rc = look(client, bucket, key, &answer, &stat, failure);
+    }
+    if (rc == 0 && ret_stat) {
         *ret_stat = stat;
     }
-    return 0;
+    return rc;
 }
 
 /* A request without a body whose answer says nothing. */
@@ -326,10 +338,64 @@ static int copy_part(void *context, uint32_t index, struct rg_failure *failure)
     return rc;
 }
 
-static int copy_in_parts(struct copy *copy, struct rg_result *result, struct rg_failure *failure)
+/* "k1=v1&k2=v2", as CreateMultipartUpload takes them. */
+static int read_tags(struct copy *copy, struct rg_buf *tags, struct rg_failure *failure)
 {
+    RG_CLEANUP(rg_request_free) struct rg_request call = RG_REQUEST_INIT;
+    RG_CLEANUP(rg_http_answer_free) struct rg_http_answer answer = RG_HTTP_ANSWER_INIT;
+    RG_CLEANUP(rg_pairs_free) struct rg_pairs found = RG_PAIRS_INIT;
+    struct rg_error err = RG_ERROR_INIT;
+    begin_call(&call, "GET", copy->from_bucket, copy->from_key);
+    call.query = "tagging=";
+    call.what = "GetObjectTagging";
+    int rc = rg_request_run(copy->client, &call, &answer, failure);
+    if (rc < 0) {
+        return rc;
+    }
+    if (rg_xml_read_tagging(rg_buf_span(&answer.body), RG_TAG_OBJECT, &found, &err) < 0) {
+        return rg_failure_take(failure, RG_STATUS_SERVER, &err);
+    }
+    for (size_t i = 0; i < found.count; i++) {
+        rg_query_add(tags, found.items[i].name, found.items[i].value);
+    }
+    return 0;
+}
+
+/* What CopyObject does by itself: an upload must be told all that its object shall say of itself.
+ */
+static int take_traits(struct copy *copy, const struct rg_http_answer *answer, struct rg_buf *tags,
+                       struct rg_failure *failure)
+{
+    uint64_t missing = 0;
+    uint64_t tag_count = 0;
+    if (rg_http_number(answer, RG_ANSWER_MISSING_META, &missing) && missing) {
+        return rg_failure_set(
+            failure, RG_STATUS_SERVER,
+            "s3://%.100s/%.200s has metadata that no header can carry, and is too "
+            "large to be copied without naming it.",
+            copy->from_bucket, copy->from_key);
+    }
+    int rc = 0;
+    if (rg_http_number(answer, RG_ANSWER_TAG_COUNT, &tag_count) && tag_count) {
+        rc = read_tags(copy, tags, failure);
+    }
+    if (rc == 0 && (!rg_buf_ok(tags) || !rg_buf_ok(answer->traits))) {
+        rc = rg_failure_memory(failure);
+    }
+    copy->upload.traits = rg_buf_span(answer->traits);
+    copy->upload.tags = rg_buf_text(tags);
+    return rc;
+}
+
+static int copy_in_parts(struct copy *copy, const struct rg_http_answer *looked,
+                         struct rg_result *result, struct rg_failure *failure)
+{
+    RG_BUF(tags, TAGS_BYTES_MAX);
     atomic_bool cancel = false;
     int rc = rg_plan_make(copy->stat.size, COPY_PART_SIZE, COPY_PART_MAX, &copy->plan, failure);
+    if (rc == 0) {
+        rc = take_traits(copy, looked, &tags, failure);
+    }
     if (rc < 0) {
         return rc;
     }
@@ -376,11 +442,14 @@ int rg_copy_object(struct rg_client *client, const char *from_bucket, const char
     };
     struct rg_result result;
     memset(&result, 0, sizeof result);
-    rc = rg_stat_object(client, from_bucket, from_key, &copy.stat, failure);
+    RG_BUF(traits, TRAITS_BYTES_MAX);
+    RG_CLEANUP(rg_http_answer_free) struct rg_http_answer looked = RG_HTTP_ANSWER_INIT;
+    looked.traits = &traits;
+    rc = look(client, from_bucket, from_key, &looked, &copy.stat, failure);
     if (rc == 0) {
-        copy.upload.content_type = copy.stat.content_type[0] ? copy.stat.content_type : NULL;
-        rc = copy.stat.size > COPY_AT_ONCE_MAX ? copy_in_parts(&copy, &result, failure)
-                                               : copy_at_once(&copy, &result, failure);
+        rc = copy.stat.size > client->copy_at_once_max
+                 ? copy_in_parts(&copy, &looked, &result, failure)
+                 : copy_at_once(&copy, &result, failure);
     }
     rg_upload_free(&copy.upload);
     if (rc < 0) {

@@ -34,6 +34,17 @@ static void begin_call(const struct rg_upload *upload, struct rg_request *call, 
     call->failed = !rg_buf_ok(query);
 }
 
+/* Borrows the names: the traits outlive the request. */
+static void add_traits(struct rg_request *call, struct span traits)
+{
+    while (traits.len) {
+        const char *name = traits.ptr;
+        const char *value = name + strlen(name) + 1;
+        rg_request_header(call, name, value);
+        traits = rg_span_skip(traits, (size_t)(value - name) + strlen(value) + 1);
+    }
+}
+
 int rg_upload_create(struct rg_upload *upload, struct rg_failure *failure)
 {
     RG_CLEANUP(rg_request_free) struct rg_request call = RG_REQUEST_INIT;
@@ -47,6 +58,10 @@ int rg_upload_create(struct rg_upload *upload, struct rg_failure *failure)
         rg_request_header(&call, "content-type", upload->content_type);
     }
     rg_request_metadata(&call, upload->metadata);
+    add_traits(&call, upload->traits);
+    if (upload->tags && upload->tags[0]) {
+        rg_request_header(&call, "x-amz-tagging", upload->tags);
+    }
     if (upload->with_checksum) {
         rg_request_header(&call, "x-amz-checksum-algorithm", "CRC64NVME");
         rg_request_header(&call, "x-amz-checksum-type", "FULL_OBJECT");

@@ -17,7 +17,9 @@ struct rg_upload {
     const char *key;
     const char *content_type;    /* may be NULL */
     const char *const *metadata; /* may be NULL */
-    const char *if_match;        /* of Complete; may be NULL */
+    struct span traits;   /* of an object that is copied (http.h), instead of both; or empty */
+    const char *tags;     /* x-amz-tagging; may be NULL */
+    const char *if_match; /* of Complete; may be NULL */
     bool if_none_match;
     bool with_checksum; /* CRC64NVME of every part */
     const atomic_bool *cancel;

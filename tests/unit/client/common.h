@@ -19,6 +19,7 @@ struct bench {
     char *buffer;
     size_t size;
     struct rg_memory *memory;
+    uint64_t copy_at_once_max; /* before bench_open */
 };
 
 static const char *no_environment(const char *name)
@@ -43,7 +44,8 @@ static struct rg_client_options bench_options(const struct bench *bench)
 static RG_UNUSED void bench_open(struct bench *bench, const struct rg_client_options *options)
 {
     const struct rg_client_seams seams = {.environment = no_environment,
-                                          .find_transport = fake_rail_find};
+                                          .find_transport = fake_rail_find,
+                                          .copy_at_once_max = bench->copy_at_once_max};
     memset(&bench->failure, 0, sizeof bench->failure);
     if (rg_client_open_with(options, &seams, &bench->client, &bench->failure) < 0) {
         fail_msg("%s", bench->failure.message);

@@ -254,6 +254,26 @@ static void answer_stored(struct ask *ask, const struct fake_bytes *bytes)
     }
 }
 
+/* The source of a copy; NULL: the request is none, or (an answer is set) it cannot be made. */
+static struct fake_object *copy_source(struct ask *ask, bool *ret_is_copy)
+{
+    char path[1200];
+    char etag[128];
+    *ret_is_copy = header(ask, "x-amz-copy-source", path, sizeof path);
+    if (!*ret_is_copy) {
+        return NULL;
+    }
+    struct fake_object *object = fake_s3_find(ask->s3, path + 1);
+    char quoted[128];
+    snprintf(quoted, sizeof quoted, "\"%s\"", object ? object->bytes.etag : "");
+    if (!object || !header(ask, "x-amz-copy-source-if-match", etag, sizeof etag) ||
+        strcmp(etag, quoted) != 0) {
+        set_error(ask, 412, "PreconditionFailed");
+        return NULL;
+    }
+    return object;
+}
+
 static void put_object(struct ask *ask)
 {
     struct fake_s3 *s3 = ask->s3;
@@ -286,6 +306,23 @@ static void put_part(struct ask *ask)
         set_error(ask, 404, "NoSuchUpload");
         return;
     }
+    bool is_copy;
+    struct fake_object *source = copy_source(ask, &is_copy);
+    if (is_copy) {
+        char range[64];
+        uint64_t first;
+        uint64_t last;
+        if (source) {
+            RG_ASSERT(header(ask, "x-amz-copy-source-range", range, sizeof range) &&
+                      sscanf(range, "bytes=%" SCNu64 "-%" SCNu64, &first, &last) == 2 &&
+                      last < source->bytes.len);
+            fill_bytes(&upload->parts[number], source->bytes.data + first, last - first + 1, false);
+            rg_buf_addf(&ask->answer->body,
+                        "<CopyPartResult><ETag>&quot;%s&quot;</ETag></CopyPartResult>",
+                        upload->parts[number].etag);
+        }
+        return;
+    }
     if (!take_bytes(ask, &data, &len)) {
         return;
     }
@@ -302,6 +339,15 @@ static void describe_object(struct ask *ask, const struct fake_object *object)
     set_etag(ask, object->bytes.etag);
     test_answer_header(ask->answer, "Last-Modified", "Sun, 29 Nov 2026 16:40:01 GMT");
     test_answer_header(ask->answer, "Content-Type", object->type[0] ? object->type : "a/b");
+    if (object->meta[0]) {
+        test_answer_header(ask->answer, "X-Amz-Meta-Colour", object->meta);
+    }
+    if (object->cache[0]) {
+        test_answer_header(ask->answer, "Cache-Control", object->cache);
+    }
+    if (object->tags[0]) {
+        test_answer_header(ask->answer, "x-amz-tagging-count", "1");
+    }
     if (header(ask, "x-amz-checksum-mode", mode, sizeof mode) && object->bytes.crc[0]) {
         test_answer_header(ask->answer, "x-amz-checksum-crc64nvme", object->bytes.crc);
         test_answer_header(ask->answer, "x-amz-checksum-type", "FULL_OBJECT");
@@ -402,6 +448,10 @@ static void create_upload(struct ask *ask)
         snprintf(upload->path, sizeof upload->path, "%s", ask->path);
         upload->with_crc = header(ask, "x-amz-checksum-algorithm", value, sizeof value) &&
                            strcmp(value, "CRC64NVME") == 0;
+        (void)header(ask, "Content-Type", upload->type, sizeof upload->type);
+        (void)header(ask, "x-amz-meta-colour", upload->meta, sizeof upload->meta);
+        (void)header(ask, "Cache-Control", upload->cache, sizeof upload->cache);
+        (void)header(ask, "x-amz-tagging", upload->tags, sizeof upload->tags);
         rg_buf_addf(&ask->answer->body,
                     "<InitiateMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/"
                     "\"><UploadId>%s</UploadId></InitiateMultipartUploadResult>",
@@ -445,6 +495,10 @@ static void complete_upload(struct ask *ask)
     struct fake_object *object = make_object(s3, ask->path);
     fill_bytes(&object->bytes, whole.data, whole.len, upload->with_crc && !s3->no_checksums);
     RG_MUST(rg_etag_multipart(digests, number - 1, object->bytes.etag, NULL));
+    snprintf(object->type, sizeof object->type, "%s", upload->type);
+    snprintf(object->meta, sizeof object->meta, "%s", upload->meta);
+    snprintf(object->cache, sizeof object->cache, "%s", upload->cache);
+    snprintf(object->tags, sizeof object->tags, "%s", upload->tags);
     free_upload(upload);
     rg_buf_addf(&ask->answer->body,
                 "<?xml version=\"1.0\"?>\n   <CompleteMultipartUploadResult><ETag>&quot;%s&quot;</"
@@ -621,6 +675,10 @@ static void route(struct ask *ask)
     } else if (strcmp(method, "GET") == 0 && has_key) {
         if (is_upload) {
             list_parts(ask);
+        } else if (rg_query_find(&ask->query, "tagging")) {
+            rg_buf_add_text(&ask->answer->body,
+                            "<Tagging><TagSet><Tag><Key>a key</Key><Value>b c+d</Value></Tag>"
+                            "</TagSet></Tagging>");
         } else {
             get_object(ask, false);
         }

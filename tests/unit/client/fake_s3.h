@@ -53,13 +53,19 @@ struct fake_s3 {
         char path[1200]; /* "bucket/key" */
         struct fake_bytes bytes;
         char type[128];
-        char meta[1024]; /* x-amz-meta-* lines as they came */
+        char meta[1024]; /* x-amz-meta-colour */
+        char cache[128]; /* cache-control */
+        char tags[256];  /* x-amz-tagging */
     } objects[FAKE_OBJECTS_MAX];
     struct fake_upload {
         bool used;
         char id[32];
         char path[1200];
         bool with_crc;
+        char type[128]; /* these four: of the object to be */
+        char meta[1024];
+        char cache[128];
+        char tags[256];
         struct fake_bytes parts[FAKE_PARTS_MAX + 1]; /* by number */
     } uploads[FAKE_OBJECTS_MAX];
     unsigned upload_count; /* ever */

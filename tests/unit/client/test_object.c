@@ -458,6 +458,42 @@ static void test_listing(void **state)
     assert_string_equal(bench->failure.s3_code, "NoSuchBucket");
 }
 
+/* Above what one request may copy, the parts know nothing of the object they are of. */
+static void test_copy_in_parts_keeps_all(void **state)
+{
+    struct bench *bench = *state;
+    struct rg_client_options options = bench_options(bench);
+    bench->copy_at_once_max = 4;
+    bench_reopen(bench, &options);
+    fake_s3_add(bench->s3, "b/k", "hello", 5);
+    struct fake_object *source = fake_s3_find(bench->s3, "b/k");
+    strcpy(source->type, "text/plain; charset=utf-8; a-parameter-that-makes-it-long");
+    strcpy(source->meta, "dark  blue");
+    strcpy(source->cache, "max-age=5");
+    strcpy(source->tags, "set");
+    assert_ok(bench, rg_copy_object(bench->client, "b", "k", "b", "copy", &bench->result,
+                                    &bench->failure));
+    struct fake_object *copy = fake_s3_find(bench->s3, "b/copy");
+    assert_non_null(copy);
+    assert_int_equal(copy->bytes.len, 5);
+    assert_memory_equal(copy->bytes.data, "hello", 5);
+    assert_string_equal(copy->type, source->type);
+    assert_string_equal(copy->meta, source->meta);
+    assert_string_equal(copy->cache, source->cache);
+    assert_string_equal(copy->tags, "a%20key=b%20c%2Bd");
+    assert_string_equal(bench->result.path, "server");
+    assert_int_equal(fake_s3_open_uploads(bench->s3), 0);
+    /* Tags that cannot be read are not left out in silence. */
+    fake_s3_fault(
+        bench->s3,
+        (struct fake_fault){
+            .method = "GET", .part = "tagging", .times = 1, .status = 403, .code = "AccessDenied"});
+    assert_fails(bench, RG_STATUS_REFUSED,
+                 rg_copy_object(bench->client, "b", "k", "b", "other", NULL, &bench->failure));
+    assert_null(fake_s3_find(bench->s3, "b/other"));
+    assert_int_equal(fake_s3_open_uploads(bench->s3), 0);
+}
+
 static void test_stat(void **state)
 {
     struct bench *bench = *state;
@@ -499,8 +535,8 @@ int main(void)
         TEST(test_part_retries),   TEST(test_multipart_fails),
         TEST(test_complete_lost),  TEST(test_without_checksums),
         TEST(test_integrity),      TEST(test_path_disagrees),
-        TEST(test_listing),        TEST(test_stat),
-        TEST(test_keep_alive),
+        TEST(test_listing),        TEST(test_copy_in_parts_keeps_all),
+        TEST(test_stat),           TEST(test_keep_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
