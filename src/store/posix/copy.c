@@ -138,12 +138,13 @@ static void *run_range_job(void *argument)
 {
     struct range_job *job = argument;
     struct range range = job->range;
+    rg_posix_range_call *copy = atomic_load(&rg_posix_copy_file_range);
     bool go_on = true;
     while (go_on && range.len) {
         off64_t from = (off64_t)range.source_offset;
         off64_t to = (off64_t)range.target_offset;
-        ssize_t len = rg_posix_copy_file_range(range.source_fd, &from, range.target_fd, &to,
-                                               RG_MIN(range.len, (uint64_t)RANGE_PIECE), 0);
+        ssize_t len = copy(range.source_fd, &from, range.target_fd, &to,
+                           RG_MIN(range.len, (uint64_t)RANGE_PIECE), 0);
         int os_errno = len < 0 ? errno : 0;
         if (len < 0 && os_errno == EINTR) {
             continue;
