@@ -9,10 +9,25 @@ static reader *const readers[] = {
     rg_host_read_system,
     rg_host_read_devices,
     rg_host_read_ports,
+    rg_host_read_pcie,
+    rg_host_read_memory,
+    rg_host_read_numa,
+    rg_host_read_gpu,
+    rg_host_read_container,
+    rg_host_read_gateway,
+    rg_host_read_aistor,
+    rg_host_read_registrations,
+    rg_host_read_lustre,
+    rg_host_read_lnet,
 };
 
 void rg_host_facts_free(struct rg_host_facts *facts)
 {
+    if (facts) {
+        rg_host_free_memory(&facts->memory);
+        rg_host_free_gpu(&facts->gpu);
+        rg_host_free_container(&facts->container);
+    }
     free(facts);
 }
 

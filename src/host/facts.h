@@ -9,7 +9,16 @@
 #ifndef RG_HOST_FACTS_H
 #define RG_HOST_FACTS_H
 
+#include "host/facts_aistor.h"
+#include "host/facts_container.h"
 #include "host/facts_devices.h"
+#include "host/facts_gateway.h"
+#include "host/facts_gpu.h"
+#include "host/facts_lnet.h"
+#include "host/facts_lustre.h"
+#include "host/facts_memory.h"
+#include "host/facts_numa.h"
+#include "host/facts_pcie.h"
 #include "host/facts_ports.h"
 #include "host/facts_system.h"
 #include "host/plan.h"
@@ -21,6 +30,15 @@ struct rg_host_facts {
     struct rg_host_system system;
     struct rg_host_devices devices;
     struct rg_host_ports ports;
+    struct rg_host_pcie pcie;
+    struct rg_host_memory memory;
+    struct rg_host_numa numa;
+    struct rg_host_gpus gpu;
+    struct rg_host_container container;
+    struct rg_host_gateway gateway;
+    struct rg_host_aistor aistor;
+    struct rg_host_lustre lustre;
+    struct rg_host_lnet lnet;
 };
 
 /* Reads everything. It fails only for want of memory: what cannot be read is a fact too. Free with

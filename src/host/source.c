@@ -49,7 +49,9 @@ struct rg_source {
 /* Beneath the tree, where even absolute links stay inside. */
 static int open_beneath(int root, const char *path, int flags)
 {
-    struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC | O_NOCTTY),
+    /* openat2 refuses flags that O_PATH has no use for. */
+    int more = flags & O_PATH ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY;
+    struct open_how how = {.flags = (uint64_t)(flags | more),
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     while (*path == '/') {
         path++;

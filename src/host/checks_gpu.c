@@ -1,0 +1,342 @@
+/*
+ * Judges of the group "gpu" (checks_gpu.tbl). Pure.
+ */
+#include "host/check.h"
+#include "host/facts.h"
+#include "host/remedy.h"
+#include "host/text_remedy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* True, with a finding when a GPU is what the role needs. */
+static bool no_gpu(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    if (facts->gpu.count) {
+        return false;
+    }
+    if (facts->plan.profile == RG_PROFILE_GPU_CLIENT && rg_reading_ok(&facts->devices.pci_at)) {
+        struct rg_finding *finding =
+            rg_find(findings, RG_VERDICT_SKIP, "", "There is no GPU on the PCI bus (see GPU-DRV).");
+        rg_find_where(finding, &facts->devices.pci_at);
+    }
+    return true;
+}
+
+static bool has_nvidia(const struct rg_host_gpus *gpus)
+{
+    for (size_t i = 0; i < gpus->count; i++) {
+        if (gpus->gpus[i].is_nvidia) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- GPU-DRV ---- */
+
+static void judge_driver(const struct rg_host_facts *facts, const struct rg_host_gpu *gpu,
+                         struct rg_findings *findings)
+{
+    const struct rg_host_gpus *gpus = &facts->gpu;
+    bool bound = rg_reading_ok(&gpu->driver.at) &&
+                 strcmp(gpu->driver.text, gpu->is_nvidia ? "nvidia" : "amdgpu") == 0;
+    if (rg_reading_ok(&gpu->driver.at) && strncmp(gpu->driver.text, "vfio", 4) == 0) {
+        (void)rg_find(findings, RG_VERDICT_OK, gpu->address,
+                      "This GPU is handed to a virtual machine.");
+        return;
+    }
+    if (gpu->driver.at.state == RG_READ_UNREADABLE) {
+        (void)rg_find_unread(findings, gpu->address, &gpu->driver.at);
+        return;
+    }
+    bool bad = !bound || (gpu->is_nvidia && !gpus->has_version);
+    struct rg_finding *finding =
+        rg_find(findings, bad ? RG_VERDICT_FAIL : RG_VERDICT_OK, gpu->address,
+                bad ? "%s has no working driver%s%s." : "%s, driver %s%s.",
+                gpu->model[0] ? gpu->model : "The GPU", bad ? "" : gpu->driver.text,
+                bad               ? ""
+                : !gpu->is_nvidia ? ""
+                : gpus->is_open   ? " (open kernel modules)"
+                                  : " (proprietary kernel modules)");
+    rg_find_value(finding, "driver %s, version %s",
+                  rg_reading_ok(&gpu->driver.at) ? gpu->driver.text : "none",
+                  gpus->has_version ? gpus->version : "none");
+    rg_find_where(finding, gpu->is_nvidia ? &gpus->version_at : &gpu->driver.at);
+    if (bad && gpu->is_nvidia) {
+        rg_find_remedy(finding, "modprobe nvidia && nvidia-smi");
+        rg_find_remedy(finding, "dnf install nvidia-open   # or, on Debian: apt-get install "
+                                "nvidia-open");
+    } else if (bad) {
+        rg_find_remedy(finding, "modprobe amdgpu && dmesg | grep amdgpu");
+    }
+}
+
+void judge_gpu_drv(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    if (facts->gpu.count == 0 && facts->plan.profile == RG_PROFILE_GPU_CLIENT &&
+        rg_reading_ok(&facts->devices.pci_at)) {
+        struct rg_finding *finding =
+            rg_find(findings, RG_VERDICT_FAIL, "", "There is no GPU on the PCI bus.");
+        rg_find_where(finding, &facts->devices.pci_at);
+        rg_find_remedy(finding,
+                       "lspci -nn | grep -E '03..|12..'   # in a container the GPUs have to be "
+                       "passed in");
+    }
+    for (size_t i = 0; i < facts->gpu.count; i++) {
+        judge_driver(facts, &facts->gpu.gpus[i], findings);
+    }
+}
+
+/* ---- PEERMEM, DMABUF ---- */
+
+static bool peermem_is_registered(const struct rg_host_gpus *gpus)
+{
+    for (size_t i = 0; i < gpus->memory_peers.count; i++) {
+        if (strncmp(gpus->memory_peers.name[i], "nv_mem", 6) == 0 ||
+            strcmp(gpus->memory_peers.name[i], "amdkfd") == 0) {
+            return true;
+        }
+    }
+    return strstr(gpus->ib_core.used_by, "nvidia_peermem,") ||
+           strstr(gpus->ib_core.used_by, "nv_peer_mem,") ||
+           (strstr(gpus->ib_core.used_by, "amdgpu,") && gpus->amdgpu.loaded);
+}
+
+/* 1: some device takes it, 0: all say no, -1: nobody could be asked. */
+static int dmabuf_state(const struct rg_host_facts *facts)
+{
+    int state = -1;
+    for (size_t i = 0; i < facts->memory.mr_count; i++) {
+        int number = facts->memory.mr[i].dmabuf;
+        if (number == EBADF || number == 0) {
+            return 1;
+        }
+        state = number > 0 ? 0 : state;
+    }
+    return state;
+}
+
+static bool gpu_exports_dmabuf(const struct rg_host_gpus *gpus)
+{
+    return !has_nvidia(gpus) || (gpus->has_version && gpus->is_open);
+}
+
+void judge_peermem(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_gpus *gpus = &facts->gpu;
+    if (no_gpu(facts, findings)) {
+        return;
+    }
+    if (!rg_reading_ok(&gpus->modules_at)) {
+        (void)rg_find_unread(findings, "", &gpus->modules_at);
+        return;
+    }
+    int dmabuf = dmabuf_state(facts);
+    bool by_dmabuf = dmabuf == 1 && gpu_exports_dmabuf(gpus);
+    bool loaded = gpus->peermem.loaded || gpus->nv_peer_mem.loaded;
+    bool registered = peermem_is_registered(gpus);
+    enum rg_verdict verdict = registered || by_dmabuf ? RG_VERDICT_OK
+                              : dmabuf == -1 && gpu_exports_dmabuf(gpus) && !loaded
+                                  ? RG_VERDICT_SKIP
+                                  : RG_VERDICT_FAIL;
+    struct rg_finding *finding = rg_find(
+        findings, verdict, "",
+        registered                   ? "Peer memory is registered with the RDMA core."
+        : by_dmabuf                  ? "No peer-memory module; dma-buf serves instead."
+        : verdict == RG_VERDICT_SKIP ? "No peer-memory module, and dma-buf could not be tried: "
+                                       "run as a user who may open the RDMA device."
+        : loaded ? "nvidia_peermem is loaded and has not registered with the RDMA core."
+                 : "Neither peer memory nor dma-buf: GPU memory cannot be registered.");
+    rg_find_value(finding, "nvidia_peermem %s, ib_core used by %s, dma-buf %s",
+                  loaded ? "loaded" : "not loaded",
+                  gpus->ib_core.used_by[0] ? gpus->ib_core.used_by : "-",
+                  dmabuf == 1   ? "yes"
+                  : dmabuf == 0 ? "no"
+                                : "unknown");
+    rg_find_where(finding, &gpus->modules_at);
+    if (verdict == RG_VERDICT_FAIL && loaded) {
+        rg_find_remedy(finding,
+                       "rmmod nvidia_peermem; modprobe ib_core && modprobe nvidia_peermem && "
+                       "grep ^ib_core /proc/modules");
+        rg_find_remedy(finding,
+                       "# if it refuses: reinstall the NVIDIA driver after OFED, so that it is "
+                       "built against OFED's ib_core");
+    } else if (verdict == RG_VERDICT_FAIL) {
+        rg_remedy_load(finding, "nvidia_peermem");
+        rg_find_remedy(finding,
+                       "# or use NVIDIA's open kernel modules with a kernel and rdma-core that "
+                       "have dma-buf");
+    }
+}
+
+void judge_dmabuf(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_memory *memory = &facts->memory;
+    if (no_gpu(facts, findings)) {
+        return;
+    }
+    if (memory->mr_count == 0 && memory->mr_at.state != RG_READ_NOT_ASKED) {
+        (void)rg_find_unread(findings, "", &memory->mr_at);
+        return;
+    }
+    for (size_t i = 0; i < memory->mr_count; i++) {
+        const struct rg_host_mr_probe *probe = &memory->mr[i];
+        bool takes = probe->dmabuf == EBADF || probe->dmabuf == 0;
+        bool refuses = probe->dmabuf == EOPNOTSUPP || probe->dmabuf == EPROTONOSUPPORT ||
+                       probe->dmabuf == ENOSYS;
+        bool bad = takes && !gpu_exports_dmabuf(&facts->gpu) && !peermem_is_registered(&facts->gpu);
+        enum rg_verdict verdict = bad || refuses ? RG_VERDICT_WARN
+                                  : takes        ? RG_VERDICT_OK
+                                                 : RG_VERDICT_SKIP;
+        struct rg_finding *finding =
+            rg_find(findings, verdict, probe->device,
+                    bad       ? "The device takes dma-buf, but NVIDIA's proprietary modules do not "
+                                "export it."
+                    : takes   ? "The device takes dma-buf memory."
+                    : refuses ? "The device or the library has no dma-buf registration."
+                              : "It could not be asked.");
+        if (probe->dmabuf >= 0) {
+            rg_find_value(finding, "errno %d (%s)", probe->dmabuf, strerror(probe->dmabuf));
+        }
+        rg_find_where(finding, &memory->mr_at);
+        if (bad) {
+            rg_remedy_install(finding, facts, "nvidia-open", "nvidia-open");
+        } else if (refuses) {
+            rg_find_remedy(finding, "uname -r   # 5.12 or later (irdma: 6.3, bnxt_re: 6.0), and "
+                                    "rdma-core 34 or later");
+            rg_find_remedy(finding, "modprobe nvidia_peermem   # the other way");
+        }
+    }
+}
+
+/* ---- BAR1 ---- */
+
+#define MIB          ((uint64_t)1 << 20)
+#define WINDOW_SMALL (1024 * MIB)
+
+/* What can be registered of a window: on a 256 MiB one 192 MiB could be, 224 MiB could not. */
+static uint64_t usable_of(uint64_t window)
+{
+    return window / 4 * 3;
+}
+
+void judge_bar1(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    if (no_gpu(facts, findings)) {
+        return;
+    }
+    uint64_t need = facts->plan.pinned_bytes;
+    for (size_t i = 0; i < facts->gpu.count; i++) {
+        const struct rg_host_gpu *gpu = &facts->gpu.gpus[i];
+        char window[RG_BYTES_TEXT_MAX + 1], usable[RG_BYTES_TEXT_MAX + 1];
+        if (!rg_reading_ok(&gpu->resource_at) || gpu->window == 0) {
+            (void)rg_find_unread(findings, gpu->address, &gpu->resource_at);
+            continue;
+        }
+        rg_bytes_text(gpu->window, window);
+        rg_bytes_text(usable_of(gpu->window), usable);
+        bool too_small = need && need > usable_of(gpu->window);
+        bool small = !need && gpu->window < WINDOW_SMALL;
+        struct rg_finding *finding = rg_find(
+            findings,
+            too_small ? RG_VERDICT_FAIL
+            : small   ? RG_VERDICT_WARN
+                      : RG_VERDICT_OK,
+            gpu->address,
+            too_small ? "The window holds about %s, less than what is going to be registered."
+            : small   ? "The window is small: registrations above about %s are going to fail."
+                      : "The window holds about %s at a time.",
+            usable);
+        rg_find_value(finding, need ? "BAR1 %s, planned %" PRIu64 " MiB" : "BAR1 %s", window,
+                      need / MIB);
+        rg_find_where(finding, &gpu->resource_at);
+        if (too_small || small) {
+            rg_find_remedy(finding,
+                           "# turn on resizable BAR (and above-4G decoding) in the firmware "
+                           "setup, where the GPU has it:");
+            rg_find_remedy(finding, "nvidia-smi -q -d MEMORY | grep -A3 BAR1");
+            rg_find_remedy(finding, "# else register in pieces of at most %s", usable);
+        }
+    }
+}
+
+/* ---- TOPO ---- */
+
+void judge_topo(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_pcie *pcie = &facts->pcie;
+    if (no_gpu(facts, findings)) {
+        return;
+    }
+    for (size_t i = 0; i < pcie->path_count; i++) {
+        const struct rg_pci_path *gpu = &pcie->paths[i], *nearest = NULL;
+        enum rg_pci_distance best = RG_PCI_SYS;
+        for (size_t k = 0; gpu->is_gpu && k < pcie->path_count; k++) {
+            const struct rg_pci_path *nic = &pcie->paths[k];
+            enum rg_pci_distance distance = nic->is_gpu ? RG_PCI_SYS : rg_host_distance(gpu, nic);
+            if (!nic->is_gpu && (!nearest || distance < best)) {
+                nearest = nic;
+                best = distance;
+            }
+        }
+        if (!nearest) {
+            continue;
+        }
+        bool bad = best >= RG_PCI_PHB;
+        struct rg_finding *finding =
+            rg_find(findings, bad ? RG_VERDICT_WARN : RG_VERDICT_OK, gpu->label,
+                    bad ? "The nearest NIC, %s, is beyond a host bridge (%s)." : "%s is near (%s).",
+                    nearest->label, rg_pci_distance_name(best));
+        rg_find_value(finding, "%s, NUMA nodes %d and %d", rg_pci_distance_name(best),
+                      gpu->numa_node, nearest->numa_node);
+        rg_find_where(finding, &pcie->buses_at);
+        if (bad) {
+            rg_find_remedy(finding,
+                           "nvidia-smi topo -m   # and move the NIC to a slot behind the GPU's "
+                           "switch");
+        }
+    }
+}
+
+/* ---- GDS, XID ---- */
+
+void judge_gds(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_text *version = &facts->gpu.fs_version;
+    if (no_gpu(facts, findings) || version->at.state == RG_READ_MISSING ||
+        version->at.state == RG_READ_NOT_ASKED) {
+        return;
+    }
+    if (!rg_reading_ok(&version->at)) {
+        (void)rg_find_unread(findings, "", &version->at);
+        return;
+    }
+    struct rg_finding *finding = rg_find(findings, RG_VERDICT_OK, "", "nvidia-fs is loaded.");
+    rg_find_value(finding, "%s", version->text);
+    rg_find_where(finding, &version->at);
+}
+
+void judge_xid(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_gpus *gpus = &facts->gpu;
+    if (no_gpu(facts, findings) || gpus->xid_at.state == RG_READ_NOT_ASKED) {
+        return;
+    }
+    if (!rg_reading_ok(&gpus->xid_at)) {
+        (void)rg_find_unread(findings, "", &gpus->xid_at);
+        return;
+    }
+    struct rg_finding *finding =
+        rg_find(findings, gpus->xid_lines ? RG_VERDICT_WARN : RG_VERDICT_OK, "",
+                gpus->xid_lines ? "The kernel log has %" PRIu64 " Xid lines."
+                                : "The kernel log has no Xid line (%" PRIu64 ").",
+                gpus->xid_lines);
+    if (gpus->xid_lines) {
+        rg_find_value(finding, "%s", gpus->xid_last);
+        rg_find_remedy(finding,
+                       "dmesg | grep 'NVRM: Xid'   # 48, 63, 64, 79, 94, 95: take the GPU out");
+    }
+    rg_find_where(finding, &gpus->xid_at);
+}

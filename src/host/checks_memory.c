@@ -1,0 +1,435 @@
+/*
+ * Judges of the group "memory" (checks_memory.tbl). Pure.
+ */
+#include "host/check.h"
+#include "host/facts.h"
+#include "host/text_remedy.h"
+#include "host/words.h"
+
+#include "base/attr.h"
+#include "base/checked.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define MIB            ((uint64_t)1 << 20)
+#define MEMLOCK_USUAL  (8 * MIB) /* systemd's and the kernel's default, or less */
+#define HUGE_FROM      (1024 * MIB)
+#define OBJECTS_LEAST  64
+#define OBJECTS_ENOUGH 1024
+
+uint64_t rg_host_pinned(const struct rg_host_facts *facts, const char **ret_origin)
+{
+    *ret_origin = "--memory";
+    if (facts->plan.pinned_bytes) {
+        return facts->plan.pinned_bytes;
+    }
+    if (facts->aistor.is_here && facts->aistor.pool_bytes &&
+        facts->plan.profile != RG_PROFILE_GATEWAY) {
+        *ret_origin = "AIStor's buffer pool";
+        return facts->aistor.pool_bytes;
+    }
+    if (facts->gateway.has_settings) {
+        *ret_origin = "the gateway's rdma-memory";
+        return facts->gateway.rdma_memory;
+    }
+    *ret_origin = "";
+    return 0;
+}
+
+/* ---- MEMLOCK ---- */
+
+/* What is planned concerns the service that the plan names, or the one whose settings said it. */
+static uint64_t pinned_of(const struct rg_host_facts *facts, const struct rg_host_service *service)
+{
+    const char *origin;
+    if (strcmp(service->unit, "minio.service") == 0 && !facts->plan.unit[0]) {
+        return facts->aistor.pool_bytes;
+    }
+    if (strcmp(service->unit, "railgate.service") == 0 && !facts->plan.unit[0]) {
+        return facts->gateway.has_settings ? facts->gateway.rdma_memory : 0;
+    }
+    return rg_host_pinned(facts, &origin);
+}
+
+static void tell_limit(struct rg_finding *finding, uint64_t limit, uint64_t need)
+{
+    char has[RG_BYTES_TEXT_MAX + 1], wants[RG_BYTES_TEXT_MAX + 1];
+    rg_bytes_text(limit, has);
+    rg_bytes_text(need, wants);
+    if (need) {
+        rg_find_value(finding, "limit %s, planned %s", has, wants);
+    } else {
+        rg_find_value(finding, "limit %s", has);
+    }
+}
+
+static enum rg_verdict verdict_of(uint64_t limit, uint64_t need)
+{
+    if (limit == RG_WORDS_UNLIMITED) {
+        return RG_VERDICT_OK;
+    }
+    return limit < need || limit <= MEMLOCK_USUAL ? RG_VERDICT_FAIL : RG_VERDICT_WARN;
+}
+
+static const char *sentence_of(enum rg_verdict verdict, uint64_t limit, uint64_t need)
+{
+    if (verdict == RG_VERDICT_OK) {
+        return "may lock all memory";
+    }
+    if (limit < need) {
+        return "may lock less memory than it is going to register";
+    }
+    return verdict == RG_VERDICT_FAIL ? "has the default locked-memory limit, too little for RDMA"
+                                      : "has a locked-memory limit";
+}
+
+static void judge_running(const struct rg_host_service *service, uint64_t need,
+                          struct rg_findings *findings)
+{
+    uint64_t unit_limit = service->parsed.has_memlock ? service->parsed.memlock_soft : 0;
+    if (!service->has_limits) {
+        (void)rg_find_unread(findings, service->unit, &service->limits_at);
+        return;
+    }
+    if (service->may_lock) {
+        struct rg_finding *finding =
+            rg_find(findings, RG_VERDICT_OK, service->unit,
+                    "The running service has CAP_IPC_LOCK: the limit does not hold for it.");
+        tell_limit(finding, service->soft, need);
+        rg_find_where(finding, &service->limits_at);
+        return;
+    }
+    enum rg_verdict verdict = verdict_of(service->soft, need);
+    bool restart = service->parsed.has_memlock && unit_limit > service->soft;
+    struct rg_finding *finding =
+        rg_find(findings, verdict, service->unit, "The running service %s%s.",
+                sentence_of(verdict, service->soft, need),
+                restart ? "; its unit says more, but it has not been restarted" : "");
+    tell_limit(finding, service->soft, need);
+    rg_find_where(finding, &service->limits_at);
+    if (restart) {
+        rg_find_remedy(finding, "systemctl daemon-reload && systemctl restart %s", service->unit);
+    } else if (verdict != RG_VERDICT_OK) {
+        rg_remedy_unit(finding, service->unit, "LimitMEMLOCK=infinity");
+        rg_find_remedy(finding, "grep 'locked memory' /proc/$(systemctl show -P MainPID %s)/limits",
+                       service->unit);
+    }
+}
+
+static void judge_installed(const struct rg_host_facts *facts,
+                            const struct rg_host_service *service, uint64_t need,
+                            struct rg_findings *findings)
+{
+    uint64_t limit = MEMLOCK_USUAL;
+    bool is_root = service->parsed.user[0] == '\0' || strcmp(service->parsed.user, "root") == 0;
+    bool said = service->parsed.has_memlock;
+    if (!rg_reading_ok(&service->unit_at)) {
+        (void)rg_find_unread(findings, service->unit, &service->unit_at);
+        return;
+    }
+    if (said) {
+        limit = service->parsed.memlock_soft;
+    } else if (facts->memory.manager_memlock.text[0]) {
+        said = rg_words_bytes(rg_span_text(facts->memory.manager_memlock.text), &limit);
+    }
+    enum rg_verdict verdict = is_root && !said ? RG_VERDICT_OK : verdict_of(limit, need);
+    struct rg_finding *finding = rg_find(
+        findings, verdict, service->unit, "The service (not running) %s%s.",
+        is_root && !said ? "runs as root and is exempt from the limit"
+                         : sentence_of(verdict, limit, need),
+        service->parsed.bad_memlock ? "; systemd ignores a LimitMEMLOCK= it cannot read" : "");
+    tell_limit(finding, limit, need);
+    rg_find_where(finding, &service->unit_at);
+    if (verdict != RG_VERDICT_OK) {
+        rg_remedy_unit(finding, service->unit, "LimitMEMLOCK=infinity");
+    }
+}
+
+static void judge_self(const struct rg_host_facts *facts, uint64_t need,
+                       struct rg_findings *findings)
+{
+    const struct rg_host_memory *memory = &facts->memory;
+    bool is_role = facts->plan.profile == RG_PROFILE_CLIENT ||
+                   facts->plan.profile == RG_PROFILE_GPU_CLIENT || need;
+    if (!memory->has_self) {
+        (void)rg_find_unread(findings, "this process", &memory->self_at);
+        return;
+    }
+    enum rg_verdict verdict =
+        memory->self_may_lock ? RG_VERDICT_OK : verdict_of(memory->self_soft, need);
+    if (verdict == RG_VERDICT_FAIL && !is_role) {
+        verdict = RG_VERDICT_WARN;
+    }
+    struct rg_finding *finding =
+        rg_find(findings, verdict, "this process", "This user's process %s.",
+                memory->self_may_lock ? "has CAP_IPC_LOCK: the limit does not hold for it"
+                                      : sentence_of(verdict, memory->self_soft, need));
+    tell_limit(finding, memory->self_soft, need);
+    rg_find_where(finding, &memory->self_at);
+    if (verdict != RG_VERDICT_OK) {
+        rg_find_remedy(finding, "printf '* - memlock unlimited\\n' "
+                                ">/etc/security/limits.d/90-rdma.conf   # then log in again");
+        rg_find_remedy(finding,
+                       "# services and containers do not read that file: LimitMEMLOCK=infinity "
+                       "in the unit, --ulimit memlock=-1 for containers");
+    }
+}
+
+void judge_memlock(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const char *origin;
+    size_t judged = 0;
+    for (size_t i = 0; i < facts->memory.service_count; i++) {
+        const struct rg_host_service *service = &facts->memory.services[i];
+        uint64_t need = pinned_of(facts, service);
+        bool asked = facts->plan.unit[0] && rg_host_service(facts, facts->plan.unit) == service;
+        if (service->pid) {
+            judge_running(service, need, findings);
+        } else if (asked || service->unit_at.state != RG_READ_MISSING) {
+            judge_installed(facts, service, need, findings);
+        } else {
+            continue;
+        }
+        judged++;
+    }
+    if (judged == 0) {
+        judge_self(facts, rg_host_pinned(facts, &origin), findings);
+    }
+}
+
+/* ---- MR-PROBE ---- */
+
+static void judge_registration(const struct rg_host_facts *facts,
+                               const struct rg_host_mr_probe *probe, struct rg_findings *findings)
+{
+    char good[RG_BYTES_TEXT_MAX + 1] = "nothing", bad[RG_BYTES_TEXT_MAX + 1];
+    size_t failed = RG_HOST_MR_SIZES;
+    bool tried = false;
+    if (probe->open_errno != 0) {
+        struct rg_finding *finding = rg_find(findings, RG_VERDICT_SKIP, probe->device,
+                                             "The device cannot be opened here (see UVERBS): %s.",
+                                             strerror(probe->open_errno));
+        rg_find_where(finding, &facts->memory.mr_at);
+        return;
+    }
+    for (size_t i = 0; i < RG_HOST_MR_SIZES && failed == RG_HOST_MR_SIZES; i++) {
+        tried |= probe->result[i] >= 0;
+        if (probe->result[i] > 0) {
+            failed = i;
+        } else if (probe->result[i] == 0) {
+            rg_bytes_text(probe->bytes[i], good);
+        }
+    }
+    if (!tried) {
+        (void)rg_find(findings, RG_VERDICT_SKIP, probe->device,
+                      "Too little memory is free to try.");
+        return;
+    }
+    if (failed == RG_HOST_MR_SIZES) {
+        struct rg_finding *finding =
+            rg_find(findings, RG_VERDICT_OK, probe->device, "%s were registered.", good);
+        rg_find_where(finding, &facts->memory.mr_at);
+        return;
+    }
+    rg_bytes_text(probe->bytes[failed], bad);
+    int number = probe->result[failed];
+    struct rg_finding *finding = rg_find(findings, RG_VERDICT_FAIL, probe->device,
+                                         "Registering %s fails: %s (the largest that worked: %s).",
+                                         bad, strerror(number), good);
+    rg_find_value(finding, "ibv_reg_mr: errno %d", number);
+    rg_find_where(finding, &facts->memory.mr_at);
+    if (number == ENOMEM || number == EAGAIN) {
+        rg_find_remedy(finding, "ulimit -l   # of this user; see MEMLOCK for the service's");
+        rg_find_remedy(finding,
+                       "cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/rdma.max   # see "
+                       "RDMA-CG");
+    } else {
+        rg_find_remedy(finding, "dmesg | tail -n 50   # the driver says why");
+    }
+}
+
+void judge_mr_probe(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_memory *memory = &facts->memory;
+    if (facts->devices.rdma_count == 0) {
+        return;
+    }
+    if (!rg_reading_ok(&memory->mr_at)) {
+        (void)rg_find_unread(findings, "", &memory->mr_at);
+        return;
+    }
+    for (size_t i = 0; i < memory->mr_count; i++) {
+        judge_registration(facts, &memory->mr[i], findings);
+    }
+}
+
+/* ---- HUGE ---- */
+
+void judge_huge(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_memory *memory = &facts->memory;
+    const struct rg_meminfo *info = &memory->meminfo;
+    const char *origin;
+    uint64_t need = rg_host_pinned(facts, &origin), free_bytes;
+    if (!rg_reading_ok(&memory->meminfo_at)) {
+        (void)rg_find_unread(findings, "", &memory->meminfo_at);
+        return;
+    }
+    if (!rg_mul_checked(info->huge_free, info->huge_page_bytes, &free_bytes)) {
+        free_bytes = UINT64_MAX;
+    }
+    bool transparent =
+        rg_reading_ok(&memory->transparent.at) && !strstr(memory->transparent.text, "[never]");
+    bool bad = need >= HUGE_FROM && free_bytes < need && !transparent;
+    struct rg_finding *finding =
+        rg_find(findings, bad ? RG_VERDICT_WARN : RG_VERDICT_OK, "",
+                bad ? "A large pool, and neither reserved nor transparent huge pages."
+                : free_bytes >= need && free_bytes ? "Reserved huge pages are free."
+                : transparent ? "No reserved huge pages are free; transparent ones are on."
+                              : "No huge pages; nothing planned needs them.");
+    rg_find_value(finding,
+                  "HugePages_Free %" PRIu64 " of %" PRIu64 " x %" PRIu64 " KiB; transparent %s",
+                  info->huge_free, info->huge_total, info->huge_page_bytes / 1024,
+                  rg_reading_ok(&memory->transparent.at) ? memory->transparent.text : "unknown");
+    rg_find_where(finding, &memory->meminfo_at);
+    if (bad && info->huge_page_bytes) {
+        rg_find_remedy(finding, "sysctl -w vm.nr_hugepages=%" PRIu64 "   # and into /etc/sysctl.d",
+                       (need + info->huge_page_bytes - 1) / info->huge_page_bytes);
+        rg_find_remedy(finding,
+                       "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled   # or this");
+    }
+}
+
+/* ---- Control groups ---- */
+
+static void judge_memory_max(const char *subject, const struct rg_reading *at, uint64_t most,
+                             uint64_t need, const char *unit, struct rg_findings *findings)
+{
+    char has[RG_BYTES_TEXT_MAX + 1], wants[RG_BYTES_TEXT_MAX + 1];
+    if (!rg_reading_ok(at)) {
+        if (at->state != RG_READ_MISSING && at->state != RG_READ_NOT_ASKED) {
+            (void)rg_find_unread(findings, subject, at);
+        }
+        return;
+    }
+    rg_bytes_text(most, has);
+    rg_bytes_text(need, wants);
+    bool bad = need && most < need;
+    bool tight = need && !bad && most / 5 * 4 < need;
+    struct rg_finding *finding =
+        rg_find(findings, bad || tight ? RG_VERDICT_WARN : RG_VERDICT_OK, subject,
+                bad     ? "The group's memory is less than what is going to be pinned."
+                : tight ? "Pinned memory is going to take more than four fifths of the group's."
+                        : "The group's memory leaves room.");
+    rg_find_value(finding, need ? "memory.max %s, planned %s" : "memory.max %s", has, wants);
+    rg_find_where(finding, at);
+    if ((bad || tight) && unit) {
+        rg_remedy_unit(finding, unit, "MemoryMax=infinity");
+    } else if (bad || tight) {
+        rg_find_remedy(finding,
+                       "# raise the container's memory limit (resources.limits.memory, or "
+                       "--memory) above %s",
+                       wants);
+    }
+}
+
+void judge_memcg(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_memory *memory = &facts->memory;
+    const char *origin;
+    for (size_t i = 0; i < memory->service_count; i++) {
+        const struct rg_host_service *service = &memory->services[i];
+        if (service->pid) {
+            judge_memory_max(service->unit, &service->memory_max_at, service->memory_max,
+                             pinned_of(facts, service), service->unit, findings);
+        }
+    }
+    judge_memory_max("this process", &memory->own_memory_max_at, memory->own_memory_max,
+                     rg_host_pinned(facts, &origin), NULL, findings);
+}
+
+static void judge_rdma_max(const struct rg_host_facts *facts, const char *subject,
+                           const struct rg_reading *at, const char *text, const char *directory,
+                           struct rg_findings *findings)
+{
+    if (!rg_reading_ok(at)) {
+        if (at->state != RG_READ_MISSING && at->state != RG_READ_NOT_ASKED) {
+            (void)rg_find_unread(findings, subject, at);
+        }
+        return;
+    }
+    for (size_t i = 0; i < facts->devices.rdma_count; i++) {
+        const char *device = facts->devices.rdma[i].name;
+        char both[RG_SUBJECT_MAX + 1];
+        uint64_t handles, objects;
+        if (!rg_rdma_cgroup_parse(rg_span_text(text), device, &handles, &objects)) {
+            continue;
+        }
+        snprintf(both, sizeof both, "%.60s, %.30s", subject, device);
+        bool bad = handles == 0 || objects < OBJECTS_LEAST;
+        bool few = !bad && objects < OBJECTS_ENOUGH;
+        struct rg_finding *finding = rg_find(findings,
+                                             bad   ? RG_VERDICT_FAIL
+                                             : few ? RG_VERDICT_WARN
+                                                   : RG_VERDICT_OK,
+                                             both,
+                                             bad   ? "The group may make next to no RDMA objects."
+                                             : few ? "The group may make few RDMA objects."
+                                                   : "The group may make enough RDMA objects.");
+        rg_find_value(finding, "%.400s", text);
+        rg_find_where(finding, at);
+        if (bad || few) {
+            rg_find_remedy(finding, "echo '%s hca_handle=max hca_object=max' >%s/rdma.max", device,
+                           directory);
+        }
+    }
+}
+
+void judge_rdma_cg(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_memory *memory = &facts->memory;
+    char directory[320];
+    for (size_t i = 0; i < memory->service_count; i++) {
+        const struct rg_host_service *service = &memory->services[i];
+        snprintf(directory, sizeof directory, "/sys/fs/cgroup/system.slice/%s", service->unit);
+        judge_rdma_max(facts, service->unit, &service->rdma_max_at, service->rdma_max, directory,
+                       findings);
+    }
+    snprintf(directory, sizeof directory, "/sys/fs/cgroup%s", memory->own_cgroup);
+    judge_rdma_max(facts, "this process", &memory->own_rdma_max_at, memory->own_rdma_max, directory,
+                   findings);
+}
+
+/* ---- DEVRES ---- */
+
+void judge_devres(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_memory *memory = &facts->memory;
+    if (facts->devices.rdma_count == 0) {
+        return;
+    }
+    if (!memory->resources) {
+        (void)rg_find_unread(findings, "", &memory->resources_at);
+        return;
+    }
+    for (size_t i = 0; i < facts->devices.rdma_count; i++) {
+        const struct rg_rdma_device *device = &facts->devices.rdma[i];
+        uint64_t used;
+        if (!rg_nldev_count_parse(rg_span_text(memory->resources), device->name, "qp", &used) ||
+            !device->surveyed || device->qp_max == 0) {
+            continue;
+        }
+        bool bad = used > device->qp_max / 5 * 4;
+        struct rg_finding *finding = rg_find(
+            findings, bad ? RG_VERDICT_WARN : RG_VERDICT_OK, device->name,
+            bad ? "More than four fifths of the queue pairs are taken." : "Queue pairs are left.");
+        rg_find_value(finding, "%" PRIu64 " of %" PRIu64, used, device->qp_max);
+        rg_find_where(finding, &memory->resources_at);
+        if (bad) {
+            rg_find_remedy(finding, "rdma resource show qp link %s   # who owns them",
+                           device->name);
+        }
+    }
+}

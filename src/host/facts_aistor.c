@@ -1,0 +1,182 @@
+/*
+ * Reads an AIStor node. See facts_aistor.h.
+ */
+#include "host/facts.h"
+
+#include "base/attr.h"
+#include "base/checked.h"
+#include "host/filtered.h"
+#include "host/words.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PEER_PORT_USUAL  5555
+#define POOL_COUNT_USUAL 256
+#define POOL_SIZE_USUAL  ((uint64_t)64 << 20)
+#define PREFIX           "MINIO_RDMA_"
+
+/* Credentials stand in the same files. */
+static bool keep_rdma(struct span line)
+{
+    line = rg_span_trim(line);
+    if (rg_span_starts(line, RG_SPAN_LITERAL("export "))) {
+        line = rg_span_trim(rg_span_skip(line, sizeof "export " - 1));
+    }
+    return rg_span_starts(line, RG_SPAN_LITERAL(PREFIX));
+}
+
+static void read_settings(struct rg_source *source, const char *name, const char *path,
+                          struct rg_reading *ret_at, struct rg_environment *environment)
+{
+    RG_BUF(text, RG_FILTERED_MAX);
+    rg_filtered_read(source, name, path, keep_rdma, &text, ret_at);
+    rg_environment_parse(rg_buf_span(&text), PREFIX, environment);
+}
+
+/* ---- The program and its libraries ---- */
+
+static bool library_exists(struct rg_source *source, const char *run_path, const char *name)
+{
+    static const char *const directories[] = {"/lib64",
+                                              "/usr/lib64",
+                                              "/lib/x86_64-linux-gnu",
+                                              "/usr/lib/x86_64-linux-gnu",
+                                              "/lib/aarch64-linux-gnu",
+                                              "/usr/lib/aarch64-linux-gnu",
+                                              "/lib",
+                                              "/usr/lib",
+                                              "/usr/local/lib",
+                                              "/usr/local/lib64"};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(directories); i++) {
+        if (rg_source_exists(source, "%s/%s", directories[i], name)) {
+            return true;
+        }
+    }
+    struct span rest = rg_span_text(run_path);
+    while (rest.ptr) {
+        struct span part = rg_span_cut(&rest, ':');
+        if (part.len && part.ptr[0] == '/' && part.len < 128 &&
+            rg_source_exists(source, "%.*s/%s", RG_SPAN_ARG(part), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Directories that packages add to the loader's. */
+static bool library_configured(struct rg_source *source, const char *name)
+{
+    RG_CLEANUP(rg_names_free) struct rg_names names = {0};
+    rg_source_list(source, &names, "/etc/ld.so.conf.d");
+    for (size_t i = 0; i < names.count; i++) {
+        RG_BUF(text, 16384);
+        struct rg_reading at;
+        struct span rest, line;
+        rg_source_read(source, &text, &at, "/etc/ld.so.conf.d/%.100s", names.name[i]);
+        rest = rg_buf_span(&text);
+        while (rg_words_line(&rest, &line)) {
+            line = rg_span_trim(line);
+            if (line.len && line.ptr[0] == '/' && line.len < 128 &&
+                rg_source_exists(source, "%.*s/%s", RG_SPAN_ARG(line), name)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool names_rdma(const char *library)
+{
+    return strstr(library, "ibverbs") || strstr(library, "rdma");
+}
+
+static void read_program(struct rg_source *source, struct rg_host_aistor *aistor)
+{
+    RG_BUF(head, RG_HOST_FILE_MAX);
+    rg_source_read(source, &head, &aistor->program_at, "%s", aistor->program);
+    if (!rg_reading_ok(&aistor->program_at)) {
+        return;
+    }
+    if (!rg_elf_parse(rg_buf_span(&head), &aistor->elf)) {
+        aistor->program_at.state = RG_READ_MALFORMED;
+        return;
+    }
+    for (size_t i = 0; i < aistor->elf.count; i++) {
+        const char *name = aistor->elf.needed[i];
+        aistor->is_rdma_build |= names_rdma(name);
+        if (aistor->missing_count < RG_AISTOR_MISSING && !strchr(name, '/') &&
+            !library_exists(source, aistor->elf.run_path, name) &&
+            !library_configured(source, name)) {
+            snprintf(aistor->missing[aistor->missing_count++], sizeof aistor->missing[0], "%s",
+                     name);
+        }
+    }
+}
+
+static void find_program(struct rg_source *source, const struct rg_host_service *service,
+                         struct rg_host_aistor *aistor)
+{
+    static const char *const usual[] = {"/usr/local/bin/minio.rdma", "/usr/local/bin/minio",
+                                        "/usr/bin/minio"};
+    if (service && service->parsed.exec[0] == '/') {
+        snprintf(aistor->program, sizeof aistor->program, "%s", service->parsed.exec);
+        return;
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(usual) && !aistor->program[0]; i++) {
+        if (rg_source_exists(source, "%s", usual[i])) {
+            snprintf(aistor->program, sizeof aistor->program, "%s", usual[i]);
+        }
+    }
+}
+
+/* ---- What the settings mean ---- */
+
+static bool is_on(const char *value)
+{
+    return value && (strcmp(value, "on") == 0 || strcmp(value, "true") == 0 ||
+                     strcmp(value, "1") == 0 || strcmp(value, "yes") == 0);
+}
+
+static void understand(struct rg_host_aistor *aistor)
+{
+    const char *count = rg_environment_get(&aistor->early, PREFIX "POOL_COUNT");
+    const char *size = rg_environment_get(&aistor->early, PREFIX "POOL_BUF_SIZE");
+    const char *port = rg_environment_get(&aistor->early, PREFIX "PEER_PORT");
+    uint64_t buffers = POOL_COUNT_USUAL, bytes = POOL_SIZE_USUAL, number;
+    aistor->internode = is_on(rg_environment_get(&aistor->early, PREFIX "INTERNODE"));
+    aistor->peer_port = PEER_PORT_USUAL;
+    if (port && rg_span_to_u64(rg_span_text(port), &number) && number >= 1 && number <= 65535) {
+        aistor->peer_port = (int64_t)number;
+    }
+    if ((count && !rg_span_to_u64(rg_span_text(count), &buffers)) ||
+        (size && !rg_words_bytes(rg_span_text(size), &bytes)) ||
+        !rg_mul_checked(buffers, bytes, &aistor->pool_bytes)) {
+        aistor->pool_malformed = true;
+        aistor->pool_bytes = 0;
+    }
+}
+
+void rg_host_read_aistor(struct rg_source *source, struct rg_host_facts *facts)
+{
+    struct rg_host_aistor *aistor = &facts->aistor;
+    const struct rg_host_service *service = rg_host_service(facts, RG_AISTOR_UNIT);
+    find_program(source, service, aistor);
+    read_settings(source, "aistor/early", RG_AISTOR_EARLY, &aistor->early_at, &aistor->early);
+    aistor->is_here = aistor->program[0] || rg_reading_ok(&aistor->early_at) ||
+                      (service && (service->pid || rg_reading_ok(&service->unit_at)));
+    if (!aistor->is_here) {
+        return;
+    }
+    read_settings(source, "aistor/late", RG_AISTOR_LATE, &aistor->late_at, &aistor->late);
+    if (aistor->program[0]) {
+        read_program(source, aistor);
+    }
+    if (service && service->pid) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%u/environ", service->pid);
+        read_settings(source, "aistor/running", path, &aistor->running_at, &aistor->running);
+    }
+    understand(aistor);
+}

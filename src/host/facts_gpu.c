@@ -1,0 +1,141 @@
+/*
+ * Reads GPUs. See facts_gpu.h.
+ */
+#include "host/facts.h"
+
+#include "host/words.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEXT_BYTES    65536
+#define MODULES_BYTES ((size_t)1 << 18)
+#define LOG_MS        1000
+#define LOG_RECORDS   200000
+#define RECORD_BYTES  8192
+#define VENDOR_NVIDIA 0x10de
+
+static void read_gpu(struct rg_source *source, const struct rg_pci_function *function,
+                     struct rg_host_gpu *gpu)
+{
+    RG_BUF(resource, 4096);
+    RG_BUF(information, TEXT_BYTES);
+    struct rg_reading at;
+    snprintf(gpu->address, sizeof gpu->address, "%.15s", function->address);
+    gpu->is_nvidia = function->vendor.value == VENDOR_NVIDIA;
+    gpu->driver = function->driver;
+    rg_source_read(source, &resource, &gpu->resource_at, "/sys/bus/pci/devices/%s/resource",
+                   gpu->address);
+    if (rg_reading_ok(&gpu->resource_at) &&
+        !rg_pci_resource_parse(rg_buf_span(&resource), gpu->bars)) {
+        gpu->resource_at.state = RG_READ_MALFORMED;
+        memset(gpu->bars, 0, sizeof gpu->bars);
+    }
+    for (size_t i = 0; i < RG_PCI_BARS; i++) {
+        gpu->window = gpu->bars[i] > gpu->window ? gpu->bars[i] : gpu->window;
+    }
+    if (gpu->is_nvidia) {
+        rg_source_read(source, &information, &at, "/proc/driver/nvidia/gpus/%s/information",
+                       gpu->address);
+        (void)rg_nvidia_model_parse(rg_buf_span(&information), gpu->model);
+    }
+}
+
+/* ---- Xid lines of the kernel log ---- */
+
+static int tell_xids(void *argument, int fd)
+{
+    (void)argument;
+    char record[RECORD_BYTES], last[160] = "", line[224];
+    unsigned long long count = 0;
+    int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (log < 0) {
+        return errno;
+    }
+    for (unsigned i = 0; i < LOG_RECORDS; i++) {
+        ssize_t len = read(log, record, sizeof record - 1);
+        if (len < 0 && (errno == EPIPE || errno == EINTR)) {
+            continue; /* overwritten meanwhile */
+        }
+        if (len <= 0) {
+            break;
+        }
+        record[len] = '\0';
+        const char *at = strstr(record, "NVRM: Xid");
+        if (at) {
+            count++;
+            rg_words_copy(last, sizeof last, rg_span(at, strcspn(at, "\n")));
+        }
+    }
+    close(log);
+    int len = snprintf(line, sizeof line, "%llu %s\n", count, last);
+    return rg_probe_write(fd, line, (size_t)len);
+}
+
+static void read_xids(struct rg_source *source, struct rg_host_gpus *gpus)
+{
+    RG_BUF(text, 1024);
+    struct span line, number;
+    rg_source_probe(source, "gpu/xid", "the kernel log (/dev/kmsg)", tell_xids, NULL, LOG_MS, &text,
+                    &gpus->xid_at);
+    struct span rest = rg_buf_span(&text);
+    if (!rg_reading_ok(&gpus->xid_at)) {
+        return;
+    }
+    if (!rg_words_line(&rest, &line) || !rg_words_next(&line, &number) ||
+        !rg_span_to_u64(number, &gpus->xid_lines)) {
+        gpus->xid_at.state = RG_READ_MALFORMED;
+        return;
+    }
+    rg_words_copy(gpus->xid_last, sizeof gpus->xid_last, rg_span_trim(line));
+}
+
+static void read_modules(struct rg_source *source, struct rg_host_gpus *gpus)
+{
+    RG_BUF(modules, MODULES_BYTES);
+    rg_source_read(source, &modules, &gpus->modules_at, "/proc/modules");
+    rg_module_parse(rg_buf_span(&modules), "nvidia_peermem", &gpus->peermem);
+    rg_module_parse(rg_buf_span(&modules), "nv_peer_mem", &gpus->nv_peer_mem);
+    rg_module_parse(rg_buf_span(&modules), "ib_core", &gpus->ib_core);
+    rg_module_parse(rg_buf_span(&modules), "amdgpu", &gpus->amdgpu);
+}
+
+void rg_host_read_gpu(struct rg_source *source, struct rg_host_facts *facts)
+{
+    struct rg_host_gpus *gpus = &facts->gpu;
+    const struct rg_host_devices *devices = &facts->devices;
+    bool has_nvidia = false;
+    for (size_t i = 0; i < devices->pci_count && gpus->count < RG_HOST_GPUS_MAX; i++) {
+        const struct rg_pci_function *function = &devices->pci[i];
+        if (rg_reading_ok(&function->vendor.at) && rg_reading_ok(&function->class.at) &&
+            rg_host_is_gpu(function->vendor.value, function->class.value)) {
+            read_gpu(source, function, &gpus->gpus[gpus->count]);
+            has_nvidia |= gpus->gpus[gpus->count++].is_nvidia;
+        }
+    }
+    if (gpus->count == 0) {
+        return;
+    }
+    RG_BUF(version, TEXT_BYTES);
+    rg_source_read(source, &version, &gpus->version_at, "/proc/driver/nvidia/version");
+    gpus->has_version =
+        rg_nvidia_version_parse(rg_buf_span(&version), gpus->version, &gpus->is_open);
+    if (rg_reading_ok(&gpus->version_at) && !gpus->has_version) {
+        gpus->version_at.state = RG_READ_MALFORMED;
+    }
+    read_modules(source, gpus);
+    rg_source_list(source, &gpus->memory_peers, "/sys/kernel/mm/memory_peers");
+    rg_source_text(source, &gpus->peermem_version, "/sys/module/nvidia_peermem/version");
+    rg_source_text(source, &gpus->fs_version, "/proc/driver/nvidia-fs/version");
+    if (has_nvidia) {
+        read_xids(source, gpus);
+    }
+}
+
+void rg_host_free_gpu(struct rg_host_gpus *gpus)
+{
+    rg_names_free(&gpus->memory_peers);
+}

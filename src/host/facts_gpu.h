@@ -1,0 +1,45 @@
+/*
+ * GPUs and what stands between them and the NICs: drivers, peer memory, BAR sizes.
+ */
+#ifndef RG_HOST_FACTS_GPU_H
+#define RG_HOST_FACTS_GPU_H
+
+#include "host/aistor_text.h"
+#include "host/pci_text.h"
+#include "host/source.h"
+
+struct rg_host_facts;
+
+#define RG_HOST_GPUS_MAX 32
+
+struct rg_host_gpu {
+    char address[16];
+    bool is_nvidia;
+    struct rg_text driver; /* of the PCI function */
+    char model[64];        /* "" when not told */
+    struct rg_reading resource_at;
+    uint64_t bars[RG_PCI_BARS]; /* bytes */
+    uint64_t window;            /* the largest BAR: what peers can reach at a time */
+};
+
+struct rg_host_gpus {
+    struct rg_host_gpu gpus[RG_HOST_GPUS_MAX];
+    size_t count;
+    struct rg_reading version_at;
+    char version[32];
+    bool is_open; /* NVIDIA's open kernel modules */
+    bool has_version;
+    struct rg_reading modules_at;
+    struct rg_module_line peermem, nv_peer_mem, ib_core, amdgpu;
+    struct rg_names memory_peers; /* of OFED kernels; owned */
+    struct rg_text peermem_version;
+    struct rg_text fs_version; /* nvidia-fs */
+    struct rg_reading xid_at;  /* kernel log */
+    uint64_t xid_lines;
+    char xid_last[160];
+};
+
+void rg_host_read_gpu(struct rg_source *source, struct rg_host_facts *facts);
+void rg_host_free_gpu(struct rg_host_gpus *gpus);
+
+#endif
