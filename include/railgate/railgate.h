@@ -100,6 +100,9 @@ struct rg_client_options {
     unsigned retries;   /* of a request that may be repeated safely; default 3, or RG_NO_RETRIES */
     uint64_t part_size; /* of multipart transfers; default 64 MiB, 5 MiB to 4 GiB - 64 KiB */
     unsigned parallel;  /* parts or ranges in flight of one call; default 8, at most 256 */
+    /* Accept of a range by RDMA also HTTP 206 with reply 200 (versitygw) and HTTP 200 with reply
+     * 206 (elbencho's server), when Content-Range is right. By default both must say 206. */
+    bool mixed_range_replies;
 };
 
 RG_CLIENT_API int rg_client_open(const struct rg_client_options *options,

@@ -160,6 +160,7 @@ int rg_cli_open(const struct rg_cli_remote *remote, struct rg_client **ret_clien
         .profile = remote->profile,
         .ca_file = remote->ca_file,
         .virtual_host = remote->virtual_host,
+        .mixed_range_replies = remote->mixed_range_replies,
         .path = remote->path,
         .transports = remote->transports,
         .device = remote->device,

@@ -61,6 +61,7 @@ struct rg_cli_remote {
     uint64_t timeout_s;
     bool no_retries;
     bool virtual_host;
+    bool mixed_range_replies;
 };
 
 /* Rows for the table of a command: RG_CLI_REMOTE_OPTIONS(remote) with a struct rg_cli_remote. */
@@ -81,6 +82,12 @@ struct rg_cli_remote {
         {"path",           0,                                                                        \
          RG_CLI_PATH,      &(remote).path,                                                           \
          "auto|rdma|http", "the way of object bytes; rdma: nothing else will do"},                   \
+        {"mixed-range-replies",                                                                      \
+         0,                                                                                          \
+         RG_CLI_FLAG,                                                                                \
+         &(remote).mixed_range_replies,                                                              \
+         NULL,                                                                                       \
+         "take (206, 200) and (200, 206) of other servers for success"},                             \
         {"transports",         0,      RG_CLI_TEXT,                                                  \
          &(remote).transports, "LIST", "of dc, rc, ofi: those that may be used, in order"},          \
         {"device", 0, RG_CLI_TEXT, &(remote).device, "NAME", "RDMA device or libfabric provider"},   \

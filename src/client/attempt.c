@@ -143,6 +143,58 @@ enum rg_path_choice rg_piece_choice(const struct rg_client *client, const struct
     return piece->path == RG_PATH_AUTO ? client->config.path : piece->path;
 }
 
+int rg_piece_reply(const struct rg_http_answer *answer)
+{
+    if (!answer->has[RG_ANSWER_REPLY] || answer->twice[RG_ANSWER_REPLY]) {
+        return 0;
+    }
+    return rg_rdma_reply_parse(rg_http_field(answer, RG_ANSWER_REPLY), false, NULL);
+}
+
+enum rg_verdict rg_piece_judge_refusal(const struct rg_request *call,
+                                       const struct rg_http_answer *answer,
+                                       char reason[RG_REASON_MAX + 1], struct rg_failure *failure)
+{
+    (void)rg_request_judge(call, answer, failure);
+    if (strcmp(failure->s3_code, "InvalidRDMAToken") == 0) {
+        snprintf(reason, RG_REASON_MAX + 1, "invalid-token");
+        failure->status = RG_STATUS_RDMA_DECLINED;
+        return RG_VERDICT_DECLINED;
+    }
+    if (strcmp(failure->s3_code, "RDMATransferFailed") == 0) {
+        failure->status = RG_STATUS_RDMA_FAILED;
+        return RG_VERDICT_BROKEN;
+    }
+    return RG_VERDICT_FAILED;
+}
+
+enum rg_verdict rg_piece_try_rails(struct rg_client *client, const struct rg_piece *piece,
+                                   rg_piece_attempt *attempt, void *context,
+                                   char reason[RG_REASON_MAX + 1], struct rg_failure *failure)
+{
+    bool is_auto = rg_piece_choice(client, piece) == RG_PATH_AUTO;
+    unsigned usable = piece->memory->usable;
+    char none[RG_REASON_MAX + 1];
+    struct rg_client_rail *rail;
+    bool was_asked = false;
+    while ((rail = rg_rails_choose(client->rails, usable, is_auto, none))) {
+        was_asked = true;
+        usable &= ~(1u << rail->index);
+        enum rg_verdict verdict = attempt(context, rail, failure);
+        if (verdict == RG_VERDICT_BROKEN) {
+            snprintf(reason, RG_REASON_MAX + 1, "rdma-failed");
+        }
+        if (verdict != RG_VERDICT_DECLINED) {
+            return verdict;
+        }
+        rg_rail_decline(rail, reason);
+    }
+    if (!was_asked) {
+        snprintf(reason, RG_REASON_MAX + 1, "%s", none);
+    }
+    return RG_VERDICT_DECLINED;
+}
+
 int rg_piece_fail_declined(struct rg_client *client, const char *reason, struct rg_failure *failure)
 {
     if (client->rails->count == 0) {

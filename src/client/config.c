@@ -493,6 +493,7 @@ static int choose_all(struct sources *sources, struct rg_config *config, struct 
         return rg_failure_set(failure, RG_STATUS_USAGE, "path is not one of enum rg_path_choice.");
     }
     config->path = options->path;
+    config->mixed_range_replies = options->mixed_range_replies;
     int rc = read_files(sources, failure);
     if (rc == 0) {
         rc = choose_endpoint(sources, config, failure);

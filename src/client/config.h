@@ -34,6 +34,7 @@ struct rg_config {
     char *ca_file; /* NULL: the system's */
     char *device;  /* NULL: every one */
     bool virtual_host;
+    bool mixed_range_replies;
     enum rg_path_choice path;
     enum rg_transport_kind kinds[RG_TRANSPORT_COUNT]; /* in order of preference */
     size_t kind_count;

@@ -269,9 +269,10 @@ static bool has_part(const struct file_get *get, uint32_t index, struct rg_stagi
     return true;
 }
 
-static int fetch_part(struct file_get *get, uint32_t index, struct rg_staging_buffer *buffer,
+static int fetch_part(void *context, uint32_t index, struct rg_staging_buffer *buffer,
                       struct rg_failure *failure)
 {
+    struct file_get *get = context;
     struct rg_piece_result *result = &get->results[index];
     struct rg_transfer_share share = {.progress = &get->progress};
     uint64_t length = rg_plan_length(&get->plan, index);
@@ -305,14 +306,8 @@ static int fetch_part(struct file_get *get, uint32_t index, struct rg_staging_bu
 static int get_part(void *context, uint32_t index, struct rg_failure *failure)
 {
     struct file_get *get = context;
-    struct rg_staging_buffer *buffer = NULL;
-    int rc = rg_staging_take(get->client, rg_plan_length(&get->plan, index), &get->cancel, &buffer,
-                             failure);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = fetch_part(get, index, buffer, failure);
-    rg_staging_give(get->client, buffer);
+    int rc = rg_staging_with(get->client, rg_plan_length(&get->plan, index), &get->cancel,
+                             fetch_part, get, index, failure);
     return rc == 0 ? rg_transfer_stopped(&get->progress, failure) : rc;
 }
 
@@ -339,16 +334,11 @@ static int get_parts(struct file_get *get, struct rg_result *result, struct rg_f
     }
     int rc = rg_parallel_run(get->plan.count, get->client->config.parallel, get_part, get,
                              &get->cancel, failure);
-    for (uint32_t i = 0; rc == 0 && i < get->plan.count; i++) {
-        if (results[i].path[0]) {
-            rg_result_add(result, &results[i]);
-        }
+    if (rc < 0) {
+        return rc;
     }
-    if (rc == 0 && !result->path[0]) {
-        snprintf(result->path, sizeof result->path, "resumed");
-        snprintf(result->reason, sizeof result->reason, "all parts were there");
-    }
-    return rc == 0 ? check_whole(get, result, failure) : rc;
+    rg_result_add_parts(result, &get->plan, results);
+    return check_whole(get, result, failure);
 }
 
 /* Takes what is there when it may be kept; else begins anew. */
@@ -442,10 +432,7 @@ int rg_get_file(struct rg_client *client, const char *bucket, const char *key, c
     static const struct rg_file_options none;
     RG_FAILURE_OR_OWN(ret_failure);
     options = options ? options : &none;
-    int rc = rg_transfer_check(client, bucket, key, failure);
-    if (rc == 0 && !file) {
-        rc = rg_failure_set(failure, RG_STATUS_USAGE, "The name of a file is needed.");
-    }
+    int rc = rg_transfer_check_file(client, bucket, key, file, failure);
     if (rc < 0) {
         return rc;
     }

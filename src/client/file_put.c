@@ -129,9 +129,10 @@ static bool is_kept(const struct file_put *put, uint32_t index, struct span byte
     return true;
 }
 
-static int put_part_from(struct file_put *put, uint32_t index, struct rg_staging_buffer *buffer,
+static int put_part_from(void *context, uint32_t index, struct rg_staging_buffer *buffer,
                          struct rg_failure *failure)
 {
+    struct file_put *put = context;
     struct rg_transfer_share share = {.progress = &put->progress};
     uint64_t length = rg_plan_length(&put->plan, index);
     int rc = read_part(put, index, buffer, failure);
@@ -154,14 +155,8 @@ static int put_part_from(struct file_put *put, uint32_t index, struct rg_staging
 static int put_part(void *context, uint32_t index, struct rg_failure *failure)
 {
     struct file_put *put = context;
-    struct rg_staging_buffer *buffer = NULL;
-    int rc = rg_staging_take(put->client, rg_plan_length(&put->plan, index), &put->cancel, &buffer,
-                             failure);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = put_part_from(put, index, buffer, failure);
-    rg_staging_give(put->client, buffer);
+    int rc = rg_staging_with(put->client, rg_plan_length(&put->plan, index), &put->cancel,
+                             put_part_from, put, index, failure);
     return rc == 0 ? rg_transfer_stopped(&put->progress, failure) : rc;
 }
 
@@ -224,12 +219,11 @@ static int put_parts(struct file_put *put, struct rg_upload *upload, struct rg_r
     if (rc == 0) {
         rc = check_unchanged(put, failure);
     }
-    for (uint32_t i = 0; rc == 0 && i < put->plan.count; i++) {
-        if (results[i].path[0]) {
-            rg_result_add(result, &results[i]);
-        }
+    if (rc < 0) {
+        return rc;
     }
-    return rc == 0 ? rg_upload_complete(upload, &put->plan, results, result, failure) : rc;
+    rg_result_add_parts(result, &put->plan, results);
+    return rg_upload_complete(upload, &put->plan, results, result, failure);
 }
 
 static int put_many(struct file_put *put, const struct rg_file_options *options,
@@ -262,10 +256,6 @@ static int put_many(struct file_put *put, const struct rg_file_options *options,
     rc = put_parts(put, &upload, result, failure);
     if (rc < 0 && !options->resume && !failure->uncertain) {
         rg_upload_abort(&upload);
-    }
-    if (rc == 0 && !result->path[0]) {
-        snprintf(result->path, sizeof result->path, "resumed");
-        snprintf(result->reason, sizeof result->reason, "all parts were there");
     }
     return rc;
 }
@@ -300,10 +290,7 @@ int rg_put_file(struct rg_client *client, const char *bucket, const char *key, c
     static const struct rg_file_options none;
     RG_FAILURE_OR_OWN(ret_failure);
     options = options ? options : &none;
-    int rc = rg_transfer_check(client, bucket, key, failure);
-    if (rc == 0 && !file) {
-        rc = rg_failure_set(failure, RG_STATUS_USAGE, "The name of a file is needed.");
-    }
+    int rc = rg_transfer_check_file(client, bucket, key, file, failure);
     if (rc < 0) {
         return rc;
     }

@@ -18,6 +18,7 @@
 #include "client/client.h"
 #include "client/memory.h"
 #include "client/rails.h"
+#include "client/request.h"
 
 #include <railgate/railgate.h>
 
@@ -113,6 +114,26 @@ int rg_piece_check_path(const struct rg_http_answer *answer, const struct rg_cli
                         struct rg_failure *failure);
 
 enum rg_path_choice rg_piece_choice(const struct rg_client *client, const struct rg_piece *piece);
+
+/* The number of x-amz-rdma-reply; 0 when there is none, or nothing that can be trusted. */
+int rg_piece_reply(const struct rg_http_answer *answer);
+
+/* What a refusal (no success, and no reply 501) means for the attempt: DECLINED, BROKEN or FAILED.
+ */
+enum rg_verdict rg_piece_judge_refusal(const struct rg_request *call,
+                                       const struct rg_http_answer *answer,
+                                       char reason[RG_REASON_MAX + 1], struct rg_failure *failure);
+
+/*
+ * Attempts on one rail after the other, until one does not decline. `attempt` sets `reason` when it
+ * answers DECLINED. DECLINED of all: `reason` says why HTTP may do it; BROKEN: the same, where
+ * HTTP may take over.
+ */
+typedef enum rg_verdict rg_piece_attempt(void *context, struct rg_client_rail *rail,
+                                         struct rg_failure *failure);
+enum rg_verdict rg_piece_try_rails(struct rg_client *client, const struct rg_piece *piece,
+                                   rg_piece_attempt *attempt, void *context,
+                                   char reason[RG_REASON_MAX + 1], struct rg_failure *failure);
 
 /* For RG_PATH_RDMA_ONLY, when RDMA did not come about. */
 int rg_piece_fail_declined(struct rg_client *client, const char *reason,

@@ -89,8 +89,7 @@ static int refuse(struct get *get, enum rg_status status, const char *why)
 
 static bool is_declined(const struct rg_http_answer *answer)
 {
-    return !answer->twice[RG_ANSWER_REPLY] &&
-           rg_rdma_reply_parse(rg_http_field(answer, RG_ANSWER_REPLY), false, NULL) == 501;
+    return rg_piece_reply(answer) == 501;
 }
 
 /* The fields of a 206 must be about the range that was asked for. */
@@ -239,6 +238,19 @@ static enum rg_verdict broken(struct get *get, const char *why, struct rg_failur
     return RG_VERDICT_BROKEN;
 }
 
+/*
+ * HTTP status and reply say the same, and what was asked for. Some servers say of a range 206 and
+ * 200, or 200 and 206; where that is allowed, Content-Range says what came, and it must fit.
+ */
+static bool is_pair(const struct get *get, int reply, int status)
+{
+    if (!get->piece->is_range) {
+        return reply == 200 && status == 200;
+    }
+    bool is_mixed = (status == 206 && reply == 200) || (status == 200 && reply == 206);
+    return (status == 206 && reply == 206) || (is_mixed && get->client->config.mixed_range_replies);
+}
+
 static enum rg_verdict judge_success(struct get *get, struct rg_client_rail *rail, int reply,
                                      const struct rg_http_answer *answer,
                                      struct rg_failure *failure)
@@ -246,7 +258,7 @@ static enum rg_verdict judge_success(struct get *get, struct rg_client_rail *rai
     const struct rg_piece *piece = get->piece;
     uint64_t bytes = 0;
     uint64_t size = 0;
-    if (reply != answer->status || reply != (piece->is_range ? 206 : 200)) {
+    if (!is_pair(get, reply, answer->status)) {
         return broken(get, "reply and HTTP status do not belong together", failure);
     }
     if (!rg_http_number(answer, RG_ANSWER_RDMA_BYTES, &bytes) || bytes == 0 ||
@@ -314,10 +326,7 @@ static enum rg_verdict judge_silence(struct get *get, const struct rg_http_answe
 static enum rg_verdict judge(struct get *get, struct rg_client_rail *rail,
                              const struct rg_http_answer *answer, struct rg_failure *failure)
 {
-    int reply = 0;
-    if (answer->has[RG_ANSWER_REPLY] && !answer->twice[RG_ANSWER_REPLY]) {
-        reply = rg_rdma_reply_parse(rg_http_field(answer, RG_ANSWER_REPLY), false, NULL);
-    }
+    int reply = rg_piece_reply(answer);
     bool is_success = answer->status / 100 == 2;
     if (reply == 501) {
         rg_piece_reason(answer, get->reason);
@@ -334,17 +343,7 @@ static enum rg_verdict judge(struct get *get, struct rg_client_rail *rail,
         return answer->has[RG_ANSWER_REPLY] ? judge_success(get, rail, reply, answer, failure)
                                             : judge_silence(get, answer, failure);
     }
-    (void)rg_request_judge(&get->call, answer, failure);
-    if (strcmp(failure->s3_code, "InvalidRDMAToken") == 0) {
-        snprintf(get->reason, sizeof get->reason, "invalid-token");
-        failure->status = RG_STATUS_RDMA_DECLINED;
-        return RG_VERDICT_DECLINED;
-    }
-    if (strcmp(failure->s3_code, "RDMATransferFailed") == 0) {
-        failure->status = RG_STATUS_RDMA_FAILED;
-        return RG_VERDICT_BROKEN;
-    }
-    return RG_VERDICT_FAILED;
+    return rg_piece_judge_refusal(&get->call, answer, get->reason, failure);
 }
 
 /* Nothing the peer does after these can concern the window. A whole answer is not needed where its
@@ -410,9 +409,10 @@ static enum rg_verdict attempt_rdma(struct get *get, struct rg_client_rail *rail
     return verdict;
 }
 
-static enum rg_verdict get_by_rdma(struct get *get, struct rg_client_rail *rail,
+static enum rg_verdict get_by_rdma(void *context, struct rg_client_rail *rail,
                                    struct rg_failure *failure)
 {
+    struct get *get = context;
     RG_CLEANUP(rg_http_answer_free) struct rg_http_answer answer = RG_HTTP_ANSWER_INIT;
     bool may_repeat_broken = true;
     bool may_be_stale = rail->rail->transport->kind == RG_TRANSPORT_RC;
@@ -433,6 +433,9 @@ static enum rg_verdict get_by_rdma(struct get *get, struct rg_client_rail *rail,
             rg_request_back_off(&get->call, &answer, attempt + 1)) {
             continue;
         }
+        if (verdict == RG_VERDICT_DONE && !get->result.used_rdma) {
+            rg_rail_decline(rail, get->reason); /* with the object in the answer */
+        }
         return verdict;
     }
 }
@@ -440,35 +443,12 @@ static enum rg_verdict get_by_rdma(struct get *get, struct rg_client_rail *rail,
 static enum rg_verdict try_rails(struct get *get, struct rg_failure *failure)
 {
     const struct rg_piece *piece = get->piece;
-    bool is_auto = get->choice == RG_PATH_AUTO;
     if (get->choice == RG_PATH_HTTP_ONLY || piece->length == 0 || !piece->memory) {
         snprintf(get->reason, sizeof get->reason, "%s",
                  get->choice == RG_PATH_HTTP_ONLY ? "http-only" : "empty");
         return RG_VERDICT_DECLINED;
     }
-    unsigned usable = piece->memory->usable;
-    char reason[RG_REASON_MAX + 1];
-    struct rg_client_rail *rail;
-    bool was_asked = false;
-    while ((rail = rg_rails_choose(get->client->rails, usable, is_auto, reason))) {
-        was_asked = true;
-        usable &= ~(1u << rail->index);
-        enum rg_verdict verdict = get_by_rdma(get, rail, failure);
-        bool is_by_http = verdict == RG_VERDICT_DONE && !get->result.used_rdma;
-        if (verdict == RG_VERDICT_DECLINED || is_by_http) {
-            rg_rail_decline(rail, get->reason);
-        }
-        if (verdict == RG_VERDICT_BROKEN) {
-            snprintf(get->reason, sizeof get->reason, "rdma-failed");
-        }
-        if (verdict != RG_VERDICT_DECLINED) {
-            return verdict;
-        }
-    }
-    if (!was_asked) {
-        snprintf(get->reason, sizeof get->reason, "%s", reason);
-    }
-    return RG_VERDICT_DECLINED;
+    return rg_piece_try_rails(get->client, piece, get_by_rdma, get, get->reason, failure);
 }
 
 static void checksum_memory(struct get *get)

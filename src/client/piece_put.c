@@ -278,10 +278,7 @@ static enum rg_verdict judge_success(struct put *put, struct rg_client_rail *rai
 static enum rg_verdict judge(struct put *put, struct rg_client_rail *rail,
                              const struct rg_http_answer *answer, struct rg_failure *failure)
 {
-    int reply = 0;
-    if (answer->has[RG_ANSWER_REPLY] && !answer->twice[RG_ANSWER_REPLY]) {
-        reply = rg_rdma_reply_parse(rg_http_field(answer, RG_ANSWER_REPLY), false, NULL);
-    }
+    int reply = rg_piece_reply(answer);
     bool is_success = answer->status / 100 == 2;
     if (reply == 501) {
         rg_piece_reason(answer, put->reason);
@@ -295,25 +292,18 @@ static enum rg_verdict judge(struct put *put, struct rg_client_rail *rail,
     if (is_success) {
         return judge_success(put, rail, reply, answer, failure);
     }
-    (void)rg_request_judge(&put->call, answer, failure);
-    if (strcmp(failure->s3_code, "InvalidRDMAToken") == 0) {
-        snprintf(put->reason, sizeof put->reason, "invalid-token");
-        failure->status = RG_STATUS_RDMA_DECLINED;
-        return RG_VERDICT_DECLINED;
-    }
-    if (strcmp(failure->s3_code, "RDMATransferFailed") == 0) {
+    enum rg_verdict verdict = rg_piece_judge_refusal(&put->call, answer, put->reason, failure);
+    if (verdict == RG_VERDICT_BROKEN) {
         /* Said by a server that has ended the transfer and stored nothing. */
         failure->uncertain = put->maybe_stored;
-        failure->status = RG_STATUS_RDMA_FAILED;
-        return RG_VERDICT_BROKEN;
     }
     bool is_aware = atomic_load_explicit(&put->client->server_is_aware, memory_order_relaxed);
-    if (failure->status == RG_STATUS_INTEGRITY && !is_aware) {
+    if (verdict == RG_VERDICT_FAILED && failure->status == RG_STATUS_INTEGRITY && !is_aware) {
         /* It computed the checksum of an empty body. */
         snprintf(put->reason, sizeof put->reason, "server-unaware");
         return RG_VERDICT_DECLINED;
     }
-    return RG_VERDICT_FAILED;
+    return verdict;
 }
 
 /* Nothing the peer does after these can concern the window. */
@@ -359,9 +349,10 @@ static enum rg_verdict attempt_rdma(struct put *put, struct rg_client_rail *rail
  * Attempts on one rail: ordinary failures are repeated as for any request, a broken transfer once.
  * DECLINED: another way may be tried. BROKEN: HTTP may take over. FAILED: neither.
  */
-static enum rg_verdict put_by_rdma(struct put *put, struct rg_client_rail *rail,
+static enum rg_verdict put_by_rdma(void *context, struct rg_client_rail *rail,
                                    struct rg_failure *failure)
 {
+    struct put *put = context;
     RG_CLEANUP(rg_http_answer_free) struct rg_http_answer answer = RG_HTTP_ANSWER_INIT;
     bool may_repeat_broken = true;
     bool may_be_stale = rail->rail->transport->kind == RG_TRANSPORT_RC;
@@ -432,27 +423,7 @@ static enum rg_verdict try_rails(struct put *put, enum rg_path_choice choice,
         snprintf(put->reason, sizeof put->reason, "server-unproven");
         return RG_VERDICT_DECLINED;
     }
-    unsigned usable = piece->memory->usable;
-    char reason[RG_REASON_MAX + 1];
-    struct rg_client_rail *rail;
-    bool was_asked = false;
-    while ((rail = rg_rails_choose(put->client->rails, usable, is_auto, reason))) {
-        was_asked = true;
-        usable &= ~(1u << rail->index);
-        enum rg_verdict verdict = put_by_rdma(put, rail, failure);
-        if (verdict == RG_VERDICT_BROKEN) {
-            snprintf(put->reason, sizeof put->reason, "rdma-failed");
-            return RG_VERDICT_BROKEN;
-        }
-        if (verdict != RG_VERDICT_DECLINED) {
-            return verdict;
-        }
-        rg_rail_decline(rail, put->reason);
-    }
-    if (!was_asked) {
-        snprintf(put->reason, sizeof put->reason, "%s", reason);
-    }
-    return RG_VERDICT_DECLINED;
+    return rg_piece_try_rails(put->client, piece, put_by_rdma, put, put->reason, failure);
 }
 
 int rg_piece_put(struct rg_client *client, const struct rg_piece *piece,

@@ -35,6 +35,20 @@ void rg_result_add(struct rg_result *result, const struct rg_piece_result *piece
     }
 }
 
+void rg_result_add_parts(struct rg_result *result, const struct rg_plan *plan,
+                         const struct rg_piece_result *pieces)
+{
+    for (uint32_t i = 0; i < plan->count; i++) {
+        if (pieces[i].path[0]) {
+            rg_result_add(result, &pieces[i]);
+        }
+    }
+    if (!result->path[0]) {
+        snprintf(result->path, sizeof result->path, "resumed");
+        snprintf(result->reason, sizeof result->reason, "all parts were there");
+    }
+}
+
 int rg_result_verify(struct rg_result *result, const char *stated, bool has_crc, uint64_t crc,
                      struct rg_failure *failure)
 {

@@ -12,6 +12,11 @@
 /* Adds bytes, path and reason; the first piece begins with *result all zero. */
 void rg_result_add(struct rg_result *result, const struct rg_piece_result *piece);
 
+/* The same with all parts of a file; those an earlier call had moved (path "") add nothing, and
+ * when it had moved all, the path is "resumed". */
+void rg_result_add_parts(struct rg_result *result, const struct rg_plan *plan,
+                         const struct rg_piece_result *pieces);
+
 /* A CRC64NVME as S3 writes it: base64 of its big-endian bytes. */
 void rg_crc64_text(uint64_t crc, char text[32]);
 

@@ -194,3 +194,17 @@ void rg_staging_give(struct rg_client *client, struct rg_staging_buffer *buffer)
     RG_MUST(pthread_cond_broadcast(&staging->given));
     RG_MUST(pthread_mutex_unlock(&staging->mutex));
 }
+
+int rg_staging_with(struct rg_client *client, uint64_t bytes, const atomic_bool *cancel,
+                    rg_staging_work *work, void *context, uint32_t index,
+                    struct rg_failure *failure)
+{
+    struct rg_staging_buffer *buffer = NULL;
+    int rc = rg_staging_take(client, bytes, cancel, &buffer, failure);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = work(context, index, buffer, failure);
+    rg_staging_give(client, buffer);
+    return rc;
+}

@@ -27,4 +27,11 @@ int rg_staging_take(struct rg_client *client, uint64_t bytes, const atomic_bool 
                     struct rg_staging_buffer **ret_buffer, struct rg_failure *failure);
 void rg_staging_give(struct rg_client *client, struct rg_staging_buffer *buffer);
 
+/* One part of a file, with a buffer of `bytes` bytes for as long as it takes. */
+typedef int rg_staging_work(void *context, uint32_t index, struct rg_staging_buffer *buffer,
+                            struct rg_failure *failure);
+int rg_staging_with(struct rg_client *client, uint64_t bytes, const atomic_bool *cancel,
+                    rg_staging_work *work, void *context, uint32_t index,
+                    struct rg_failure *failure);
+
 #endif

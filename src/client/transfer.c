@@ -27,6 +27,16 @@ int rg_transfer_check(const struct rg_client *client, const char *bucket, const 
     return 0;
 }
 
+int rg_transfer_check_file(const struct rg_client *client, const char *bucket, const char *key,
+                           const char *file, struct rg_failure *failure)
+{
+    int rc = rg_transfer_check(client, bucket, key, failure);
+    if (rc == 0 && !file) {
+        rc = rg_failure_set(failure, RG_STATUS_USAGE, "The name of a file is needed.");
+    }
+    return rc;
+}
+
 void rg_transfer_progress_init(struct rg_transfer_progress *progress, rg_progress *callback,
                                void *context, uint64_t total, atomic_bool *cancel)
 {

@@ -18,6 +18,10 @@
 int rg_transfer_check(const struct rg_client *client, const char *bucket, const char *key,
                       struct rg_failure *failure);
 
+/* The same, and the name of a file. */
+int rg_transfer_check_file(const struct rg_client *client, const char *bucket, const char *key,
+                           const char *file, struct rg_failure *failure);
+
 /* Progress of a whole call; its callback is called by one thread at a time. */
 struct rg_transfer_progress {
     rg_progress *callback; /* NULL: none */

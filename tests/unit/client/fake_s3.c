@@ -395,6 +395,7 @@ static void send_bytes(struct ask *ask, const char *data, size_t len)
             return;
         }
         say_moved(ask, status, len);
+        ask->answer->status = s3->range_as_200 ? 200 : status;
         return;
     }
     if (is_declined(ask)) {

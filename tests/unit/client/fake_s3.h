@@ -75,6 +75,7 @@ struct fake_s3 {
     const char *reason;    /* of declines; "rdma-off" */
     const char *reply;     /* instead of the right one; NULL */
     const char *says_path; /* instead of the right x-railgate-path; NULL */
+    bool range_as_200;     /* HTTP 200 to a range that RDMA moves */
     int64_t bytes_off;     /* added to the byte count */
     bool no_byte_count;
     bool no_etag;

@@ -475,6 +475,42 @@ static void test_put_facts(void **state)
     assert_fails(bench, RG_STATUS_RDMA_FAILED, put_as(bench, 10, RG_PATH_AUTO));
 }
 
+/* What some servers say of a range, taken for success only by a client that was told so. */
+static void test_mixed_range_replies(void **state)
+{
+    static const struct {
+        const char *reply;
+        bool range_as_200;
+        bool is_pair;
+    } cases[] = {{"200", false, true}, {"206", true, true}, {"200", true, false}};
+    struct bench *bench = *state;
+    struct rg_client_options options = bench_options(bench);
+    struct rg_get_options only = {.path = RG_PATH_RDMA_ONLY};
+    fake_s3_add(bench->s3, "b/k", bench->buffer, 1000);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(cases); i++) {
+        for (int allowed = 0; allowed < 2; allowed++) {
+            options.mixed_range_replies = allowed;
+            bench_reopen(bench, &options);
+            bench->s3->reply = cases[i].reply;
+            bench->s3->range_as_200 = cases[i].range_as_200;
+            int rc = rg_get_range(bench->client, "b", "k", 100, 50, bench->memory, 0, &only,
+                                  &bench->result, &bench->failure);
+            if (allowed && cases[i].is_pair) {
+                assert_ok(bench, rc);
+                assert_int_equal(bench->result.bytes, 50);
+                assert_string_equal(bench->result.path, "rdma:ofi:fake");
+            } else {
+                assert_fails(bench, RG_STATUS_RDMA_FAILED, rc);
+            }
+        }
+    }
+    /* Of a whole object nobody says that. */
+    bench->s3->reply = "206";
+    assert_fails(
+        bench, RG_STATUS_RDMA_FAILED,
+        rg_get(bench->client, "b", "k", bench->memory, 0, 1000, &only, NULL, &bench->failure));
+}
+
 static void test_get_facts(void **state)
 {
     struct bench *bench = *state;
@@ -726,6 +762,7 @@ int main(void)
         TEST(test_put_replies),
         TEST(test_put_facts),
         TEST(test_get_facts),
+        TEST(test_mixed_range_replies),
         TEST(test_ordinary_failures),
         TEST(test_no_window),
         TEST(test_no_registration),
