@@ -1,5 +1,7 @@
 #include "gate/metrics.h"
 
+#include "gate/histogram.h"
+
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/clock.h"
@@ -24,17 +26,11 @@ static const int statuses[] = {0,   200, 204, 206, 301, 304, 307, 400, 403, 404,
 
 static const double bounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                 0.5,   1,      2.5,   5,    10,    30,   60,  300};
-#define BUCKET_COUNT (RG_ARRAY_LENGTH(bounds) + 1)
-#define CLASS_COUNT  6 /* 0xx .. 5xx */
-
-struct histogram {
-    _Atomic uint64_t buckets[BUCKET_COUNT];
-    _Atomic uint64_t total_ns;
-};
+#define CLASS_COUNT 6 /* 0xx .. 5xx */
 
 struct operation {
     _Atomic uint64_t by_status[STATUS_COUNT];
-    struct histogram by_class[CLASS_COUNT];
+    struct rg_histogram by_class[CLASS_COUNT];
     _Atomic uint64_t received;
     _Atomic uint64_t sent;
     _Atomic uint64_t cut;
@@ -58,6 +54,12 @@ int rg_metrics_new(struct rg_metrics **ret_metrics, struct rg_error *err)
     struct rg_metrics *metrics = calloc(1, sizeof *metrics);
     if (!metrics) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    for (size_t slot = 0; slot <= OPERATIONS_MAX; slot++) {
+        for (int class = 0; class < CLASS_COUNT; class ++) {
+            rg_histogram_init(&metrics->operations[slot].by_class[class], bounds,
+                              RG_ARRAY_LENGTH(bounds));
+        }
     }
     *ret_metrics = metrics;
     return 0;
@@ -145,24 +147,14 @@ static size_t status_index(int status)
     return STATUS_COUNT - 1;
 }
 
-static void observe(struct histogram *histogram, uint64_t total_ns)
-{
-    double seconds = (double)total_ns / 1e9;
-    size_t bucket = 0;
-    while (bucket < RG_ARRAY_LENGTH(bounds) && seconds > bounds[bucket]) {
-        bucket++;
-    }
-    add(&histogram->buckets[bucket], 1);
-    add(&histogram->total_ns, total_ns);
-}
-
 void rg_metrics_count(struct rg_metrics *metrics, const struct rg_metrics_request *request)
 {
     size_t slot = find_slot(metrics->operation_names, OPERATIONS_MAX, request->operation);
     struct operation *operation = &metrics->operations[slot];
     int class = request->status / 100;
     add(&operation->by_status[status_index(request->status)], 1);
-    observe(&operation->by_class[class >= 0 && class < CLASS_COUNT ? class : 0], request->total_ns);
+    rg_histogram_observe(&operation->by_class[class >= 0 && class < CLASS_COUNT ? class : 0],
+                         (double)request->total_ns / 1e9);
     add(&operation->received, request->bytes_received);
     add(&operation->sent, request->bytes_sent);
     add(&operation->cut, !request->sent_whole);
@@ -242,29 +234,16 @@ static void write_requests(struct rg_metrics *metrics, const char *name, size_t 
     }
 }
 
-static void write_histogram(struct histogram *histogram, const char *name, const char *operation,
-                            int class, struct rg_buf *out)
+static void write_histogram(const struct rg_histogram *histogram, const char *name,
+                            const char *operation, int class, struct rg_buf *out)
 {
     RG_BUF(labels, 1024);
-    uint64_t count = 0;
-    for (size_t i = 0; i < BUCKET_COUNT; i++) {
-        count += get(&histogram->buckets[i]);
-    }
-    if (count == 0) {
+    if (rg_histogram_count(histogram) == 0) {
         return;
     }
     add_label(&labels, "", "operation", rg_span_text(operation));
     rg_buf_addf(&labels, ",class=\"%dxx\"", class);
-    uint64_t below = 0;
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(bounds); i++) {
-        below += get(&histogram->buckets[i]);
-        rg_buf_addf(out, "%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n", name, rg_buf_text(&labels),
-                    bounds[i], RG_MIN(below, count));
-    }
-    rg_buf_addf(out, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, rg_buf_text(&labels), count);
-    rg_buf_addf(out, "%s_sum{%s} %.6f\n", name, rg_buf_text(&labels),
-                (double)get(&histogram->total_ns) / 1e9);
-    rg_buf_addf(out, "%s_count{%s} %" PRIu64 "\n", name, rg_buf_text(&labels), count);
+    rg_histogram_write(histogram, name, rg_buf_text(&labels), out);
 }
 
 static void write_of_operation(const char *name, const char *operation, uint64_t value,

@@ -49,21 +49,11 @@ static uint64_t get(const _Atomic uint64_t *counter)
     return atomic_load_explicit((_Atomic uint64_t *)counter, memory_order_relaxed);
 }
 
-static void observe(struct rg_histogram *histogram, double value)
-{
-    size_t bucket = 0;
-    while (bucket < histogram->bound_count && value > histogram->bounds[bucket]) {
-        bucket++;
-    }
-    add(&histogram->buckets[bucket], 1);
-    add(&histogram->sum_micro, (uint64_t)(value * 1e6));
-}
-
 static void observe_wait(void *context, uint64_t wait_ns, bool granted)
 {
     (void)granted;
     struct rg_plane *plane = context;
-    observe(&plane->waits, (double)wait_ns / 1e9);
+    rg_histogram_observe(&plane->waits, (double)wait_ns / 1e9);
 }
 
 void rg_planes_count_decline(struct rg_planes *planes, const char *reason)
@@ -179,13 +169,6 @@ static int find_kind(struct span name, enum rg_transport_kind *ret_kind, struct 
 
 /* ---- Opening ---- */
 
-static void set_histogram(struct rg_histogram *histogram, const double *bounds, size_t count)
-{
-    RG_ASSERT(count < BUCKETS_MAX);
-    histogram->bounds = bounds;
-    histogram->bound_count = count;
-}
-
 static void free_plane(struct rg_plane *plane)
 {
     rg_pool_close(plane->pool);
@@ -257,9 +240,9 @@ static int open_plane(struct rg_planes *planes, enum rg_transport_kind kind,
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     plane->kind = kind;
-    set_histogram(&plane->waits, second_bounds, RG_ARRAY_LENGTH(second_bounds));
-    set_histogram(&plane->seconds, second_bounds, RG_ARRAY_LENGTH(second_bounds));
-    set_histogram(&plane->overlap, ratio_bounds, RG_ARRAY_LENGTH(ratio_bounds));
+    rg_histogram_init(&plane->waits, second_bounds, RG_ARRAY_LENGTH(second_bounds));
+    rg_histogram_init(&plane->seconds, second_bounds, RG_ARRAY_LENGTH(second_bounds));
+    rg_histogram_init(&plane->overlap, ratio_bounds, RG_ARRAY_LENGTH(ratio_bounds));
     rc = open_slab(plane, settings, err);
     if (rc == 0) {
         struct rg_pool_config config = RG_POOL_CONFIG_INIT;
@@ -639,10 +622,10 @@ static void count_success(struct rg_plane *plane, const struct rg_plane_transfer
     enum rg_dialect dialect = transfer->window->dialect;
     add(&plane->transfers[transfer->use][dialect], 1);
     add(&plane->bytes[transfer->use][dialect], report->bytes);
-    observe(&plane->seconds, (double)report->wall_ns / 1e9);
+    rg_histogram_observe(&plane->seconds, (double)report->wall_ns / 1e9);
     uint64_t longer = RG_MAX(report->disk_ns, report->wire_ns);
     if (longer) {
-        observe(&plane->overlap, (double)report->wall_ns / (double)longer);
+        rg_histogram_observe(&plane->overlap, (double)report->wall_ns / (double)longer);
     }
 }
 
@@ -827,19 +810,9 @@ void rg_planes_write_failures(struct rg_planes *planes, const char *name, struct
 static void write_histogram(const struct rg_histogram *histogram, const char *path, size_t rail,
                             const char *name, struct rg_buf *out)
 {
-    uint64_t below = 0;
-    for (size_t i = 0; i <= histogram->bound_count; i++) {
-        below += get(&histogram->buckets[i]);
-        if (i < histogram->bound_count) {
-            rg_buf_addf(out, "%s_bucket{path=\"%s\",rail=\"%zu\",le=\"%g\"} %" PRIu64 "\n", name,
-                        path, rail, histogram->bounds[i], below);
-        }
-    }
-    rg_buf_addf(out, "%s_bucket{path=\"%s\",rail=\"%zu\",le=\"+Inf\"} %" PRIu64 "\n", name, path,
-                rail, below);
-    rg_buf_addf(out, "%s_sum{path=\"%s\",rail=\"%zu\"} %.6f\n", name, path, rail,
-                (double)get(&histogram->sum_micro) / 1e6);
-    rg_buf_addf(out, "%s_count{path=\"%s\",rail=\"%zu\"} %" PRIu64 "\n", name, path, rail, below);
+    char labels[128];
+    snprintf(labels, sizeof labels, "path=\"%s\",rail=\"%zu\"", path, rail);
+    rg_histogram_write(histogram, name, labels, out);
 }
 
 void rg_planes_write_waits(struct rg_planes *planes, const char *name, struct rg_buf *out)

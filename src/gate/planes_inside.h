@@ -5,6 +5,7 @@
 #ifndef RG_GATE_PLANES_INSIDE_H
 #define RG_GATE_PLANES_INSIDE_H
 
+#include "gate/histogram.h"
 #include "gate/planes.h"
 
 #include "rdma/session.h"
@@ -15,14 +16,6 @@
 #define PLANES_MAX   16u
 #define ACCOUNTS_MAX 256u
 #define REASONS_MAX  32u
-#define BUCKETS_MAX  17u
-
-struct rg_histogram {
-    const double *bounds;
-    size_t bound_count;
-    _Atomic uint64_t buckets[BUCKETS_MAX];
-    _Atomic uint64_t sum_micro;
-};
 
 struct rg_plane {
     enum rg_transport_kind kind;
