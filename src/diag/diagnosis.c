@@ -132,7 +132,6 @@ static void free_incident(struct rg_incident *incident)
     free(incident->confidence_reasons.items);
     free(incident->next);
     free(incident->avoid.items);
-    free(incident->errors.items);
     free(incident->healthy.items);
 }
 
@@ -158,7 +157,7 @@ void rg_diagnosis_free(struct rg_diagnosis *diagnosis)
     free(diagnosis->assumptions.items);
     free(diagnosis->clocks.items);
     free(diagnosis->holes.items);
-    for (size_t i = 1; i < diagnosis->word_count; i++) {
+    for (size_t i = 0; i < diagnosis->word_count; i++) {
         free(diagnosis->words[i]);
     }
     free(diagnosis->words);

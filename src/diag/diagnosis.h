@@ -113,8 +113,12 @@ struct rg_finding {
     enum rg_role role; /* the speaker's */
     struct rg_when first;
     struct rg_when last;
-    uint64_t count;         /* lines that stood for it, repeats included */
-    uint64_t order;         /* position of the first in the input, for findings without a time */
+    uint64_t count;     /* lines that stood for it, repeats included */
+    uint64_t order;     /* position of the first in the input, for findings without a time */
+    int clock;          /* findings with the same number stand on one time axis; -1: no time */
+    int64_t axis_first; /* usec on that axis */
+    int64_t axis_last;
+    enum rg_effect effect;
     int incident;           /* index of the incident it belongs to, or -1 */
     bool silent;            /* benign, planned or a boundary: never an incident of its own */
     struct rg_words quotes; /* "file:line: text", the first few */
@@ -139,6 +143,8 @@ struct rg_cause {
     rg_word subject; /* the node, NID, device or target that is meant */
     struct rg_words quotes;
 };
+
+#define RG_INCIDENT_ERRORS_MAX 8
 
 struct rg_incident {
     unsigned number; /* from 1, in order of time */
@@ -174,8 +180,11 @@ struct rg_incident {
     struct rg_phrases confidence_reasons;
     struct rg_command *next;
     size_t next_count;
-    struct rg_phrases avoid;   /* what not to do */
-    struct rg_phrases errors;  /* errno and ib_wc_status, in Lustre's sense */
+    struct rg_phrases avoid;            /* what not to do */
+    int errnos[RG_INCIDENT_ERRORS_MAX]; /* negative, as printed; lustre.h explains them */
+    size_t errno_count;
+    int statuses[RG_INCIDENT_ERRORS_MAX]; /* ib_wc_status */
+    size_t status_count;
     struct rg_phrases healthy; /* what is not broken */
 };
 

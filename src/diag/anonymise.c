@@ -1,0 +1,402 @@
+/*
+ * Placeholders for hosts, addresses and users.
+ *
+ * Every word is rewritten in passes, one for each kind of name. What looks like a name and is none
+ * (a version with four numbers, say) may become a placeholder too: losing a detail is better than
+ * leaking a name.
+ */
+#include "diag/anonymise.h"
+
+#include "base/checked.h"
+#include "diag/words.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+#define TEXT_MAX (64U << 10)
+
+struct anonymiser {
+    struct rg_pool hosts; /* from 2 on: the original names, index - 1 is the placeholder's number */
+    struct rg_pool addresses;
+    struct rg_pool users;
+    struct rg_pool stems;   /* "gpu-" when a node is called gpu-017 */
+    struct rg_pool domains; /* "cluster.example.org" */
+    bool failed;
+};
+
+/* Top-level names that make a dotted word a host. */
+static const char *const top_levels[] = {
+    "com", "org",      "net", "edu",   "gov",     "mil",  "int",  "io",       "ai",
+    "kr",  "de",       "uk",  "fr",    "ch",      "jp",   "cn",   "eu",       "local",
+    "lan", "internal", "hpc", "cloud", "cluster", "home", "corp", "intranet", "localdomain",
+};
+
+static bool is_name_byte(char byte)
+{
+    return isalnum((unsigned char)byte) != 0;
+}
+
+static void placeholder(struct anonymiser *anonymiser, struct rg_pool *pool, const char *kind,
+                        struct span original, struct rg_buf *out)
+{
+    char lower[256];
+    size_t len = RG_MIN(original.len, sizeof(lower));
+    for (size_t i = 0; i < len; i++) {
+        lower[i] = (char)tolower((unsigned char)original.ptr[i]);
+    }
+    rg_word number = rg_pool_add(pool, rg_span(lower, len));
+    anonymiser->failed |= pool->failed;
+    rg_buf_addf(out, "%s%u", kind, number <= RG_WORD_NOT_KEPT ? 0 : number - 1);
+}
+
+/* ---- Addresses. ---- */
+
+static size_t ipv4_length(struct span text)
+{
+    size_t at = 0;
+    for (int part = 0; part < 4; part++) {
+        size_t digits = 0;
+        while (at < text.len && isdigit((unsigned char)text.ptr[at]) && digits < 4) {
+            at++;
+            digits++;
+        }
+        if (digits == 0 || digits > 3) {
+            return 0;
+        }
+        if (part < 3 && (at == text.len || text.ptr[at++] != '.')) {
+            return 0;
+        }
+    }
+    bool more =
+        at + 1 < text.len && text.ptr[at] == '.' && isdigit((unsigned char)text.ptr[at + 1]);
+    return more ? 0 : at;
+}
+
+static size_t colon_length(struct span text)
+{
+    size_t at = 0;
+    while (at < text.len && (isxdigit((unsigned char)text.ptr[at]) || text.ptr[at] == ':')) {
+        at++;
+    }
+    while (at > 0 && text.ptr[at - 1] == ':' && !(at > 1 && text.ptr[at - 2] == ':')) {
+        at--;
+    }
+    return at;
+}
+
+/* An IPv6 address, a GID or a MAC address; not a time, a file:line or a PCI address. */
+static bool is_colon_address(struct span token)
+{
+    size_t colons = 0;
+    bool doubled = false;
+    bool pairs = true;
+    size_t digits = 0;
+    for (size_t i = 0; i < token.len; i++) {
+        if (token.ptr[i] == ':') {
+            doubled |= i > 0 && token.ptr[i - 1] == ':';
+            pairs &= digits == 2;
+            colons++;
+            digits = 0;
+        } else if (++digits > 4) {
+            return false;
+        }
+    }
+    pairs &= digits == 2;
+    return (doubled && colons >= 2 && colons <= 7 && token.len > 2) || colons == 7 ||
+           (pairs && (colons == 5 || colons == 19));
+}
+
+static void hide_addresses(struct anonymiser *anonymiser, struct span text, struct rg_buf *out)
+{
+    for (size_t i = 0; i < text.len;) {
+        struct span rest = rg_span_skip(text, i);
+        char before = i ? text.ptr[i - 1] : ' ';
+        size_t len = before == '.' || isdigit((unsigned char)before) ? 0 : ipv4_length(rest);
+        if (!len && !is_name_byte(before) && before != ':') {
+            size_t token = colon_length(rest);
+            bool ends = token == rest.len || !is_name_byte(rest.ptr[token]);
+            len = ends && is_colon_address(rg_span_head(rest, token)) ? token : 0;
+        }
+        if (len) {
+            placeholder(anonymiser, &anonymiser->addresses, "addr", rg_span_head(rest, len), out);
+            i += len;
+        } else {
+            rg_buf_add_char(out, text.ptr[i++]);
+        }
+    }
+}
+
+/* What stands before "@o2ib" and the like and is no IP address: a number, a name, "<OST-IP>". */
+static void hide_nids(struct anonymiser *anonymiser, struct span text, struct rg_buf *out)
+{
+    static const char *const nets[] = {"o2ib", "tcp", "efa", "kfi", "gni", "ptlf", "ra", "bxi"};
+    size_t done = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        bool known = false;
+        for (size_t k = 0; text.ptr[i] == '@' && k < RG_ARRAY_LENGTH(nets); k++) {
+            known |= rg_span_starts(rg_span_skip(text, i + 1), rg_span_text(nets[k]));
+        }
+        if (!known) {
+            continue;
+        }
+        size_t start = i;
+        while (start > done && !isspace((unsigned char)text.ptr[start - 1]) &&
+               !strchr(",;()[]@'\"=:>", text.ptr[start - 1])) {
+            start--;
+        }
+        struct span address = rg_span(text.ptr + start, i - start);
+        struct span prefix = RG_SPAN_EMPTY;
+        if (rg_span_starts(address, RG_SPAN_LITERAL("12345-"))) {
+            prefix = rg_span_head(address, 6);
+        } else if (rg_span_starts(address, RG_SPAN_LITERAL("MGC"))) {
+            prefix = rg_span_head(address, 3);
+        }
+        struct span bare = rg_span_skip(address, prefix.len);
+        rg_buf_add(out, text.ptr + done, start - done);
+        rg_buf_add_span(out, prefix);
+        if (bare.len == 0 || rg_span_starts(bare, RG_SPAN_LITERAL("addr"))) {
+            rg_buf_add_span(out, bare);
+        } else {
+            placeholder(anonymiser, &anonymiser->addresses, "addr", bare, out);
+        }
+        done = i;
+    }
+    rg_buf_add_span(out, rg_span_skip(text, done));
+}
+
+/* ---- Hosts. ---- */
+
+static bool is_host_byte(char byte)
+{
+    return is_name_byte(byte) || byte == '-' || byte == '.' || byte == '_';
+}
+
+static bool pool_has(const struct rg_pool *pool, struct span text)
+{
+    for (uint32_t i = 2; i < pool->count; i++) {
+        const char *there = pool->text[i];
+        if (strlen(there) == text.len && strncasecmp(there, text.ptr, text.len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct span without_digits(struct span name)
+{
+    while (name.len > 0 && isdigit((unsigned char)name.ptr[name.len - 1])) {
+        name.len--;
+    }
+    return name;
+}
+
+static bool has_host_domain(const struct anonymiser *anonymiser, struct span token)
+{
+    ptrdiff_t dot = rg_span_find(token, '.');
+    if (dot <= 0) {
+        return false;
+    }
+    if (pool_has(&anonymiser->domains, rg_span_skip(token, (size_t)dot + 1))) {
+        return true;
+    }
+    size_t last = token.len;
+    while (last > 0 && token.ptr[last - 1] != '.') {
+        last--;
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(top_levels); i++) {
+        if (rg_span_is_nocase(rg_span_skip(token, last), top_levels[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_host(const struct anonymiser *anonymiser, struct span token)
+{
+    if (token.len == 0 || pool_has(&anonymiser->hosts, token)) {
+        return token.len != 0;
+    }
+    struct span stem = without_digits(token);
+    if (stem.len < token.len && pool_has(&anonymiser->stems, stem)) {
+        return true;
+    }
+    return has_host_domain(anonymiser, token);
+}
+
+/* The longest piece of the token, from its start, that is a host; whole names before parts. */
+static size_t host_length(const struct anonymiser *anonymiser, struct span token)
+{
+    size_t len = token.len;
+    while (len > 0) {
+        struct span piece = rg_span_head(token, len);
+        while (piece.len > 0 && !is_name_byte(piece.ptr[piece.len - 1])) {
+            piece.len--;
+        }
+        if (piece.len == 0) {
+            return 0;
+        }
+        if (is_host(anonymiser, piece)) {
+            return piece.len;
+        }
+        len = piece.len;
+        while (len > 0 && is_name_byte(token.ptr[len - 1])) {
+            len--;
+        }
+    }
+    return 0;
+}
+
+static void hide_hosts(struct anonymiser *anonymiser, struct span text, struct rg_buf *out)
+{
+    for (size_t i = 0; i < text.len;) {
+        char before = i ? text.ptr[i - 1] : ' ';
+        if (!is_name_byte(text.ptr[i]) || is_name_byte(before)) {
+            rg_buf_add_char(out, text.ptr[i++]);
+            continue;
+        }
+        size_t end = i;
+        while (end < text.len && is_host_byte(text.ptr[end])) {
+            end++;
+        }
+        size_t len = host_length(anonymiser, rg_span(text.ptr + i, end - i));
+        if (len) {
+            placeholder(anonymiser, &anonymiser->hosts, "host", rg_span(text.ptr + i, len), out);
+            i += len;
+        } else {
+            rg_buf_add_char(out, text.ptr[i++]);
+        }
+    }
+}
+
+/* ---- Users. ---- */
+
+static const struct {
+    const char *before;
+    const char *ends; /* bytes that end the name */
+} user_places[] = {
+    {"job:'", "'"},    {"/home/", "/ :'\"),"}, {"/users/", "/ :'\"),"}, {"/u/", "/ :'\"),"},
+    {"uid:", " ,)"},   {"gid:", " ,)"},        {"projid:", " ,)"},      {"user=", " ,;)"},
+    {"user ", " ,;)"}, {"USER=", " ,;)"},      {"uid=", " ,;()"},       {"auid=", " ,;()"},
+    {"acct=\"", "\""}, {"for user ", " ,;)"},  {"owner=", " ,;)"},      {"username=", " ,;)"},
+};
+
+/* Length of the user name at the start of the text if a user place ends right before it. */
+static size_t user_length(struct span text, size_t at)
+{
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(user_places); i++) {
+        size_t before = strlen(user_places[i].before);
+        if (at < before || memcmp(text.ptr + at - before, user_places[i].before, before) != 0 ||
+            (at > before && is_name_byte(text.ptr[at - before - 1]))) {
+            continue;
+        }
+        size_t len = 0;
+        while (at + len < text.len && !strchr(user_places[i].ends, text.ptr[at + len])) {
+            len++;
+        }
+        return len;
+    }
+    return 0;
+}
+
+static void hide_users(struct anonymiser *anonymiser, struct span text, struct rg_buf *out)
+{
+    for (size_t i = 0; i < text.len;) {
+        size_t len = user_length(text, i);
+        if (len) {
+            placeholder(anonymiser, &anonymiser->users, "user", rg_span(text.ptr + i, len), out);
+            i += len;
+            continue;
+        }
+        /* mail@address, and user@host of a log; NIDs have been dealt with. */
+        if (text.ptr[i] == '@' && i > 0 && is_name_byte(text.ptr[i - 1]) && i + 1 < text.len &&
+            is_name_byte(text.ptr[i + 1]) && out->len > 0) {
+            size_t start = out->len;
+            while (start > 0 && is_host_byte(out->data[start - 1])) {
+                start--;
+            }
+            struct span name = rg_span(out->data + start, out->len - start);
+            bool request = rg_span_is(name, "req") || rg_span_is(name, "MGS") ||
+                           rg_span_starts(name, RG_SPAN_LITERAL("addr")) ||
+                           rg_span_starts(name, RG_SPAN_LITERAL("MGC")) || rg_span_is(name, "0") ||
+                           memmem(name.ptr, name.len, "-OST", 4) ||
+                           memmem(name.ptr, name.len, "-MDT", 4);
+            if (!request) {
+                RG_BUF(copy, 1024);
+                rg_buf_add_span(&copy, rg_span_head(name, 512));
+                out->len = start;
+                placeholder(anonymiser, &anonymiser->users, "user", rg_buf_span(&copy), out);
+            }
+        }
+        rg_buf_add_char(out, text.ptr[i++]);
+    }
+}
+
+static char *rewritten(struct anonymiser *anonymiser, const char *original)
+{
+    RG_BUF(first, TEXT_MAX);
+    RG_BUF(second, TEXT_MAX);
+    hide_addresses(anonymiser, rg_span_text(original), &first);
+    hide_nids(anonymiser, rg_buf_span(&first), &second);
+    rg_buf_clear(&first);
+    hide_hosts(anonymiser, rg_buf_span(&second), &first);
+    rg_buf_clear(&second);
+    hide_users(anonymiser, rg_buf_span(&first), &second);
+    if (!rg_buf_ok(&first) || !rg_buf_ok(&second)) {
+        anonymiser->failed = true;
+        return NULL;
+    }
+    return strdup(rg_buf_text(&second));
+}
+
+static void learn_hosts(struct anonymiser *anonymiser, const struct rg_diagnosis *diagnosis)
+{
+    for (size_t i = 0; i < diagnosis->node_count; i++) {
+        struct span name = rg_span_text(rg_diagnosis_word(diagnosis, diagnosis->nodes[i].name));
+        if (name.len == 0 || rg_span_is(name, "this-node") || ipv4_length(name) == name.len ||
+            is_colon_address(name)) {
+            continue;
+        }
+        rg_pool_add(&anonymiser->hosts, name);
+        ptrdiff_t dot = rg_span_find(name, '.');
+        struct span label = dot > 0 ? rg_span_head(name, (size_t)dot) : name;
+        if (dot > 0) {
+            rg_pool_add(&anonymiser->domains, rg_span_skip(name, (size_t)dot + 1));
+            rg_pool_add(&anonymiser->hosts, label);
+        }
+        struct span stem = without_digits(label);
+        if (stem.len >= 2 && stem.len < label.len) {
+            rg_pool_add(&anonymiser->stems, stem);
+        }
+    }
+}
+
+static void free_anonymiser(struct anonymiser *anonymiser)
+{
+    rg_pool_free(&anonymiser->hosts);
+    rg_pool_free(&anonymiser->addresses);
+    rg_pool_free(&anonymiser->users);
+    rg_pool_free(&anonymiser->stems);
+    rg_pool_free(&anonymiser->domains);
+}
+
+int rg_diagnosis_anonymise(struct rg_diagnosis *diagnosis, struct rg_error *err)
+{
+    RG_CLEANUP(free_anonymiser) struct anonymiser anonymiser = {0};
+    if (!rg_pool_init(&anonymiser.hosts) || !rg_pool_init(&anonymiser.addresses) ||
+        !rg_pool_init(&anonymiser.users) || !rg_pool_init(&anonymiser.stems) ||
+        !rg_pool_init(&anonymiser.domains)) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    learn_hosts(&anonymiser, diagnosis);
+    for (size_t i = 1; i < diagnosis->word_count; i++) {
+        char *text = rewritten(&anonymiser, diagnosis->words[i]);
+        if (!text || anonymiser.failed) {
+            free(text);
+            return rg_fail(err, RG_OUT_OF_MEMORY);
+        }
+        free(diagnosis->words[i]);
+        diagnosis->words[i] = text;
+    }
+    diagnosis->anonymous = true;
+    return 0;
+}

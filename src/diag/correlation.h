@@ -1,0 +1,174 @@
+/*
+ * What the files of correlation share: the runs that events are gathered in (correlate.c), how runs
+ * become incidents (judge.c), and how an incident gets its cause, scope and sentences (verdict.c).
+ * Not for other parts of the room.
+ */
+#ifndef RG_DIAG_CORRELATION_H
+#define RG_DIAG_CORRELATION_H
+
+#include "diag/correlate.h"
+#include "diag/map.h"
+#include "diag/words.h"
+
+#define RG_RUNS_MAX      12288
+#define RG_RUN_PARTS_MAX 24 /* of one message about one subject, with long quiet times between */
+#define RG_RUN_QUOTES    3
+#define RG_QUOTE_BYTES   420
+#define RG_INCIDENTS_MAX 200
+#define RG_NODES_SEEN    8192
+#define RG_NOTES_MAX     32
+
+enum rg_trait_flag {
+    RG_TRAIT_SILENT = 1 << 0,
+    RG_TRAIT_ANSWERED = 1 << 1,
+    RG_TRAIT_CLIENT = 1 << 2,
+    RG_TRAIT_SELF = 1 << 3,
+    RG_TRAIT_STARTED = 1 << 4,
+    RG_TRAIT_PLANNED = 1 << 5,
+    RG_TRAIT_SLOW = 1 << 6,
+    RG_TRAIT_LOSS = 1 << 7,
+    RG_TRAIT_BOTH = 1 << 8,
+    RG_TRAIT_MOUNT = 1 << 9,
+    RG_TRAIT_STORAGE = 1 << 10,
+    RG_TRAIT_LATE = 1 << 11,
+};
+
+struct rg_trait {
+    int rank; /* among causes, lower first */
+    enum rg_nature nature;
+    unsigned flags;
+};
+
+/* From traits.tbl; what the table does not have comes from layer and accused. */
+struct rg_trait rg_trait_of(const struct rg_catalogue_row *row, enum rg_accused accused,
+                            enum rg_effect effect);
+
+/* The fault is the speaker's own, not its peer's or the path's. */
+struct rg_run;
+bool rg_run_is_local(const struct rg_run *run);
+
+/* A server speaks of a client, and means it. */
+bool rg_run_accuses_client(const struct rg_run *run);
+
+/* The run is trouble by itself; what is not comes along with one that is. */
+bool rg_run_is_active(const struct rg_run *run);
+
+/* Whether the row's id or family is this one. */
+bool rg_row_is(const struct rg_catalogue_row *row, const char *id);
+
+/* One kind of message, from one node about one subject, without a long quiet time in it. */
+struct rg_run {
+    const struct rg_catalogue_row *row;
+    struct rg_trait trait;
+    enum rg_accused accused;
+    enum rg_effect effect;
+    enum rg_role role;
+    enum rg_target_kind target_kind;
+    rg_node_id node;
+    uint32_t boot;
+    rg_source_id source;
+    rg_host_id speaker;
+    rg_word target;
+    rg_word nid;
+    rg_word nid_to;
+    rg_word nid_local;
+    rg_word device;
+    rg_word client;
+    rg_word operation;
+    rg_word detail;
+    int rc;
+    int wc_status;
+    int opcode;
+    bool by_target;     /* the speaker is the server of the target */
+    bool network_error; /* the three endings of a request */
+    bool sent_delay;
+    bool slow_reply;
+    int64_t number;
+    int64_t number_of;
+    struct rg_stamp first;
+    struct rg_stamp last;
+    uint64_t order;
+    uint64_t order_last;
+    uint64_t count;
+    uint32_t parts; /* how many runs with this key there are, this one included */
+    uint32_t hash;
+    uint32_t next; /* in the hash chain, +1; 0 ends it */
+    rg_word quotes[RG_RUN_QUOTES];
+    size_t quote_count;
+
+    /* Set when judged. */
+    struct rg_when when_first;
+    struct rg_when when_last;
+    int clock; /* times of runs with the same number may be compared; -1: no time */
+    int64_t start;
+    int64_t end;        /* for a loss: until it was restored */
+    bool ended;         /* restored */
+    bool answered;      /* the element answered this node around that time */
+    bool only_observer; /* no other node complains of the element then */
+    rg_host_id element; /* whom it is about */
+    uint32_t group;     /* union-find */
+    int incident;
+};
+
+struct rg_seen {
+    rg_node_id node;
+    uint64_t lines;
+    uint32_t boots;
+    uint32_t last_boot;
+    rg_source_id source;
+    struct rg_stamp first;
+    struct rg_stamp last;
+    rg_word version;
+    bool lustre;
+};
+
+struct rg_noise_count {
+    const struct rg_catalogue_row *row;
+    uint64_t count;
+    rg_word sample;
+};
+
+#define RG_NOISE_MAX 256
+
+struct rg_correlation {
+    struct rg_correlation_options options;
+    struct rg_correlation_sources sources;
+    struct rg_pool pool;
+    struct rg_map map;
+    struct rg_run *runs;
+    uint32_t run_count;
+    uint32_t *slots;
+    struct rg_seen *seen;
+    uint32_t *seen_of_node; /* index + 1 */
+    uint32_t seen_count;
+    struct rg_noise_count noise[RG_NOISE_MAX];
+    size_t noise_count;
+    uint64_t lines;
+    uint64_t matched;
+    uint64_t folded;
+    uint64_t order;
+    rg_word clock_notes[RG_NOTES_MAX];
+    size_t clock_note_count;
+    rg_word hole_notes[RG_NOTES_MAX];
+    size_t hole_note_count;
+    bool clocks_guessed; /* two clocks were laid side by side by what both say */
+    bool finished;
+};
+
+/* judge.c: fills the runs' judged part and numbers the groups that are incidents from 0, in order
+ * of time; *ret_count of them. False when out of memory. */
+bool rg_judge(struct rg_correlation *correlation, int *ret_count);
+
+/* verdict.c: everything about incident `number` (its index in rg_run.incident). False when out of
+ * memory. */
+bool rg_verdict(struct rg_correlation *correlation, int number, struct rg_incident *ret_incident);
+
+/* Sentences and lists, for verdict.c and correlate.c. False when out of memory. */
+bool rg_words_add(struct rg_words *words, rg_word word); /* once each; at most 64 */
+bool rg_phrases_add(struct rg_phrases *phrases, enum rg_phrase_id id, rg_word a, rg_word b,
+                    rg_word c, rg_word d);
+
+/* "4 days 15 hours", "44 s": a duration as a word. */
+rg_word rg_duration_word(struct rg_correlation *correlation, int64_t usec);
+
+#endif

@@ -1,0 +1,307 @@
+/*
+ * Hosts, NIDs and targets.
+ */
+#include "diag/map.h"
+
+#include "diag/lustre.h"
+
+#include <stdlib.h>
+
+bool rg_map_init(struct rg_map *map, struct rg_pool *pool)
+{
+    *map = (struct rg_map){.pool = pool, .host_count = 1, .target_count = 1};
+    map->hosts = calloc(RG_MAP_HOSTS_MAX, sizeof(*map->hosts));
+    map->targets = calloc(RG_MAP_TARGETS_MAX, sizeof(*map->targets));
+    map->host_of_word = calloc(RG_WORDS_MAX, sizeof(*map->host_of_word));
+    map->target_of_word = calloc(RG_WORDS_MAX, sizeof(*map->target_of_word));
+    map->host_of_node = calloc(RG_MAP_HOSTS_MAX, sizeof(*map->host_of_node));
+    if (!map->hosts || !map->targets || !map->host_of_word || !map->target_of_word ||
+        !map->host_of_node) {
+        rg_map_free(map);
+        return false;
+    }
+    return true;
+}
+
+void rg_map_free(struct rg_map *map)
+{
+    free(map->hosts);
+    free(map->targets);
+    free(map->host_of_word);
+    free(map->target_of_word);
+    free(map->host_of_node);
+    *map = (struct rg_map){0};
+}
+
+rg_word rg_map_nid(struct rg_map *map, struct span nid)
+{
+    struct span bare = rg_nid_bare(nid);
+    ptrdiff_t at = rg_span_find(bare, '@');
+    if (at <= 0 || rg_nid_is_local(bare)) {
+        return 0;
+    }
+    struct span net = rg_span_skip(bare, (size_t)at + 1);
+    if (net.len > 1 && net.ptr[net.len - 1] == '0' &&
+        !(net.ptr[net.len - 2] >= '0' && net.ptr[net.len - 2] <= '9')) {
+        bare.len--;
+    }
+    return rg_pool_add(map->pool, bare);
+}
+
+rg_host_id rg_map_resolve(const struct rg_map *map, rg_host_id host)
+{
+    while (map->hosts[host].merged) {
+        host = map->hosts[host].merged;
+    }
+    return host;
+}
+
+const struct rg_map_host *rg_map_host(const struct rg_map *map, rg_host_id host)
+{
+    return &map->hosts[rg_map_resolve(map, host)];
+}
+
+static rg_host_id add_host(struct rg_map *map, rg_word name, rg_node_id node)
+{
+    if (map->host_count == RG_MAP_HOSTS_MAX) {
+        map->full = true;
+        return 0;
+    }
+    map->hosts[map->host_count] = (struct rg_map_host){.name = name, .node = node};
+    return map->host_count++;
+}
+
+/* The address of a NID as a word of its own, so that one host's NIDs on several LNet networks meet;
+ * the NID itself where addresses are mere numbers. */
+static rg_word address_of(struct rg_map *map, rg_word nid)
+{
+    struct span text = rg_span_text(rg_pool_text(map->pool, nid));
+    ptrdiff_t at = rg_span_find(text, '@');
+    if (at <= 0) {
+        return nid;
+    }
+    struct span address = rg_span_head(text, (size_t)at);
+    if (rg_span_find(address, '.') < 0 && rg_span_find(address, ':') < 0) {
+        return nid;
+    }
+    return rg_pool_add(map->pool, address);
+}
+
+static void add_nid(struct rg_map_host *host, rg_word nid)
+{
+    for (size_t i = 0; i < host->nid_count; i++) {
+        if (host->nids[i] == nid) {
+            return;
+        }
+    }
+    if (host->nid_count < RG_MAP_NIDS_MAX) {
+        host->nids[host->nid_count++] = nid;
+    }
+}
+
+rg_host_id rg_map_host_of_nid(struct rg_map *map, rg_word nid)
+{
+    if (nid <= RG_WORD_NOT_KEPT) {
+        return 0;
+    }
+    rg_word address = address_of(map, nid);
+    if (address == RG_WORD_NOT_KEPT) {
+        return 0;
+    }
+    if (map->host_of_word[address] == 0) {
+        map->host_of_word[address] = add_host(map, nid, 0);
+    }
+    rg_host_id host = rg_map_resolve(map, map->host_of_word[address]);
+    if (host) {
+        add_nid(&map->hosts[host], nid);
+    }
+    return host;
+}
+
+rg_host_id rg_map_host_of_node(struct rg_map *map, rg_node_id node, const char *name)
+{
+    if (node >= RG_MAP_HOSTS_MAX) {
+        map->full = true;
+        return 0;
+    }
+    if (map->host_of_node[node] == 0) {
+        rg_word word = rg_pool_add(map->pool, rg_span_text(name && *name ? name : "this-node"));
+        /* A node that is named by its address is the host of the NIDs with it. */
+        rg_host_id host = map->host_of_word[word];
+        if (host == 0) {
+            host = add_host(map, word, node);
+            map->host_of_word[word] = host;
+        } else {
+            host = rg_map_resolve(map, host);
+            map->hosts[host].node = node;
+            map->hosts[host].name = word;
+        }
+        map->host_of_node[node] = host;
+    }
+    return rg_map_resolve(map, map->host_of_node[node]);
+}
+
+struct rg_map_target *rg_map_target(struct rg_map *map, rg_word name)
+{
+    uint32_t index = map->target_of_word[name];
+    return index ? &map->targets[index] : NULL;
+}
+
+static struct rg_map_target *add_target(struct rg_map *map, rg_word name, enum rg_target_kind kind,
+                                        int index)
+{
+    if (name <= RG_WORD_NOT_KEPT) {
+        return NULL;
+    }
+    struct rg_map_target *target = rg_map_target(map, name);
+    if (target) {
+        return target;
+    }
+    if (map->target_count == RG_MAP_TARGETS_MAX) {
+        map->full = true;
+        return NULL;
+    }
+    map->target_of_word[name] = map->target_count;
+    map->targets[map->target_count] =
+        (struct rg_map_target){.name = name, .kind = kind, .index = index};
+    return &map->targets[map->target_count++];
+}
+
+void rg_map_served(struct rg_map *map, rg_word target, enum rg_target_kind kind, int index,
+                   rg_word nid, uint64_t order)
+{
+    struct rg_map_target *entry = add_target(map, target, kind, index);
+    rg_host_id host = rg_map_host_of_nid(map, nid);
+    if (!entry || !host) {
+        return;
+    }
+    map->hosts[host].server = true;
+    map->hosts[host].mgs |= kind == RG_TARGET_MGS;
+    for (size_t i = 0; i < entry->served_count; i++) {
+        if (entry->served[i].nid == nid) {
+            entry->served[i].last = order;
+            return;
+        }
+    }
+    if (entry->served_count < RG_MAP_NIDS_MAX) {
+        entry->served[entry->served_count].nid = nid;
+        entry->served[entry->served_count].first = order;
+        entry->served[entry->served_count++].last = order;
+    }
+}
+
+void rg_map_speaks(struct rg_map *map, rg_word target, enum rg_target_kind kind, int index,
+                   rg_host_id host)
+{
+    struct rg_map_target *entry = add_target(map, target, kind, index);
+    host = rg_map_resolve(map, host);
+    if (!entry || !host) {
+        return;
+    }
+    map->hosts[host].server = true;
+    map->hosts[host].mgs |= kind == RG_TARGET_MGS;
+    if (rg_map_resolve(map, entry->speaker) != host) {
+        entry->speaker = host;
+        entry->speakers++;
+    }
+}
+
+rg_host_id rg_map_host_of_target(struct rg_map *map, rg_word name)
+{
+    struct rg_map_target *target = rg_map_target(map, name);
+    if (!target) {
+        return 0;
+    }
+    size_t latest = 0;
+    for (size_t i = 1; i < target->served_count; i++) {
+        if (target->served[i].last > target->served[latest].last) {
+            latest = i;
+        }
+    }
+    if (target->served_count) {
+        return rg_map_host_of_nid(map, target->served[latest].nid);
+    }
+    return rg_map_resolve(map, target->speaker);
+}
+
+void rg_map_owns(struct rg_map *map, rg_host_id host, rg_word nid, bool inferred)
+{
+    host = rg_map_resolve(map, host);
+    rg_host_id other = rg_map_host_of_nid(map, nid);
+    if (!host || !other || host == other || map->hosts[other].node) {
+        return;
+    }
+    struct rg_map_host *from = &map->hosts[other];
+    struct rg_map_host *into = &map->hosts[host];
+    for (size_t i = 0; i < from->nid_count; i++) {
+        add_nid(into, from->nids[i]);
+    }
+    into->server |= from->server;
+    into->client |= from->client;
+    into->mgs |= from->mgs;
+    into->inferred |= inferred;
+    from->merged = host;
+}
+
+/* A target that one host alone speaks for, and that clients know at one NID alone. */
+static void bind_servers(struct rg_map *map)
+{
+    for (uint32_t i = 1; i < map->target_count; i++) {
+        struct rg_map_target *target = &map->targets[i];
+        if (target->speakers == 1 && target->served_count == 1 && target->kind != RG_TARGET_NONE) {
+            rg_map_owns(map, target->speaker, target->served[0].nid, true);
+        }
+    }
+}
+
+/* One host whose log is no client's, and one server NID that nobody has: they belong together. */
+static void bind_last_server(struct rg_map *map)
+{
+    rg_host_id nameless = 0;
+    size_t nameless_count = 0;
+    rg_host_id unbound = 0;
+    size_t unbound_count = 0;
+    for (uint32_t i = 1; i < map->host_count; i++) {
+        const struct rg_map_host *host = &map->hosts[i];
+        if (host->merged) {
+            continue;
+        }
+        if (host->node && !host->client && host->nid_count == 0) {
+            nameless = i;
+            nameless_count++;
+        } else if (!host->node && host->server) {
+            unbound = i;
+            unbound_count++;
+        }
+    }
+    if (unbound_count == 1 && nameless_count == 1) {
+        rg_map_owns(map, nameless, map->hosts[unbound].nids[0], true);
+    }
+}
+
+void rg_map_settle(struct rg_map *map, const rg_word *client_nids, size_t count)
+{
+    bind_servers(map);
+    rg_word unbound = 0;
+    size_t unbound_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct rg_map_host *host = rg_map_host(map, rg_map_host_of_nid(map, client_nids[i]));
+        if (!host->node && !host->server) {
+            unbound = client_nids[i];
+            unbound_count++;
+        }
+    }
+    rg_host_id nameless = 0;
+    size_t nameless_count = 0;
+    for (uint32_t i = 1; i < map->host_count; i++) {
+        const struct rg_map_host *host = &map->hosts[i];
+        if (host->node && !host->merged && !host->server && host->nid_count == 0) {
+            nameless = i;
+            nameless_count++;
+        }
+    }
+    if (unbound_count == 1 && nameless_count == 1) {
+        rg_map_owns(map, nameless, unbound, true);
+    }
+    bind_last_server(map);
+}
