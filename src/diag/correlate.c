@@ -168,7 +168,7 @@ static void add_to_run(struct rg_correlation *correlation, struct rg_run *run,
     run->network_error |= fresh->network_error;
     run->sent_delay |= fresh->sent_delay;
     run->slow_reply |= fresh->slow_reply;
-    if (run->quote_count < RG_RUN_QUOTES) {
+    if (run->quote_count < RG_RUN_QUOTES && !record->recalled) {
         rg_word word = quote(correlation, record);
         for (size_t i = 0; i < run->quote_count; i++) {
             if (run->quotes[i] == word) {
