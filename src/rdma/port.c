@@ -185,7 +185,7 @@ enum obstacle {
 
 struct search {
     const struct rg_rail_config *config;
-    bool (*suits)(const struct ibv_device_attr *device);
+    bool (*suits)(struct ibv_device *device, const struct ibv_device_attr *attributes);
     enum obstacle worst;
     int os_errno; /* of OBSTACLE_NOT_OPENED */
 };
@@ -278,7 +278,7 @@ static bool try_device(struct rg_port *port, struct ibv_device *device, struct s
     if (failed) {
         search->os_errno = rg_verbs_errno(failed);
         (void)note(search, OBSTACLE_NOT_OPENED);
-    } else if (search->suits && !search->suits(&port->device)) {
+    } else if (search->suits && !search->suits(device, &port->device)) {
         (void)note(search, OBSTACLE_UNSUITABLE);
     } else {
         found = try_ports(port, search);
@@ -401,7 +401,8 @@ static int check_config(const struct rg_rail_config *config, struct rg_error *er
 
 int rg_port_open(struct rg_port *port, const struct rg_verbs *verbs,
                  const struct rg_rail_config *config,
-                 bool (*suits)(const struct ibv_device_attr *device), struct rg_error *err)
+                 bool (*suits)(struct ibv_device *device, const struct ibv_device_attr *attributes),
+                 struct rg_error *err)
 {
     struct search search = {.config = config, .suits = suits};
     int rc = check_config(config, err);
@@ -556,6 +557,38 @@ void rg_port_take_events(struct rg_port *port,
 }
 
 /* ---- Memory ---- */
+
+#define REMOTE_FLAGS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
+int rg_port_access(unsigned access, bool is_device_memory, bool has_windows)
+{
+    int flags = 0;
+    if (access & RG_ACCESS_LOCAL) {
+        flags |= IBV_ACCESS_LOCAL_WRITE;
+    }
+    if (access & RG_ACCESS_REMOTE_WRITE) {
+        flags |= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    }
+    if (access & RG_ACCESS_REMOTE_READ) {
+        flags |= IBV_ACCESS_REMOTE_READ;
+    }
+    bool is_shown = (flags & REMOTE_FLAGS) != 0;
+    bool has_one_use = access == RG_ACCESS_REMOTE_WRITE || access == RG_ACCESS_REMOTE_READ;
+    if (!has_one_use && (has_windows || !is_device_memory)) {
+        flags &= ~REMOTE_FLAGS;
+    }
+    return is_shown && has_windows ? flags | IBV_ACCESS_MW_BIND : flags;
+}
+
+bool rg_port_is_exact(const struct rg_port_region *region, uint64_t offset, uint64_t length,
+                      int right)
+{
+    if (!(region->access & right)) {
+        return false;
+    }
+    return !region->public.address || ((region->access & REMOTE_FLAGS) == right && offset == 0 &&
+                                       length == region->public.length);
+}
 
 static int fail_register(struct rg_error *err, uint64_t length, int os_errno)
 {

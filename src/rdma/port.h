@@ -48,7 +48,8 @@ struct rg_port {
  */
 int rg_port_open(struct rg_port *port, const struct rg_verbs *verbs,
                  const struct rg_rail_config *config,
-                 bool (*suits)(const struct ibv_device_attr *device), struct rg_error *err);
+                 bool (*suits)(struct ibv_device *device, const struct ibv_device_attr *attributes),
+                 struct rg_error *err);
 
 /* An empty one (all zero) is allowed. */
 void rg_port_close(struct rg_port *port);
@@ -91,6 +92,20 @@ struct rg_port_region {
     int access;         /* of mr */
     bool takes_windows; /* memory windows can be bound to it */
 };
+
+/*
+ * IBV_ACCESS_* for `access` (RG_ACCESS_*). A region that peers may use in one way only, and this
+ * side not at all, is made for one window and gets a key of its own for that. All others show
+ * themselves through memory windows (`has_windows`) or registrations of their own, and their own
+ * key is good for nothing. Device memory cannot be registered again, so without windows its key
+ * must do.
+ */
+int rg_port_access(unsigned access, bool is_device_memory, bool has_windows);
+
+/* Whether the region's own key says no more than a window on so many bytes with `right` (one
+ * IBV_ACCESS_REMOTE_*) shall. True for device memory whose key must do. */
+bool rg_port_is_exact(const struct rg_port_region *region, uint64_t offset, uint64_t length,
+                      int right);
 
 /* rg_region_register and _dmabuf: `flags` of IBV_ACCESS_* is what the caller makes of `access`.
  * With IBV_ACCESS_MW_BIND among them, memory that is read-only is registered without it. */

@@ -3,12 +3,9 @@
  * is a queue pair with its own completion queue and channel; it is paired with one peer before it
  * moves anything.
  *
- * What is relied on:
+ * What is relied on, besides queue.h:
  *
- * - A reliable connection's send queue completes in order, and every work request ends in a
- *   completion when the queue pair is in the error state. An operation longer than the port's
- *   longest message is several work requests, of which only the last is signaled: its completion is
- *   the operation's.
+ * - An operation longer than the port's longest message is several work requests.
  * - A queue pair that modify_qp has brought to RESET neither sends nor receives: it is the fence,
  *   for our memory and for windows on it. The error state with a drained queue is as good for what
  *   we posted.
@@ -28,6 +25,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "rdma/port.h"
+#include "rdma/queue.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -42,17 +40,8 @@
 /* RDMA READs in flight, either way, when both ends can. */
 #define READS_MAX 16
 
-/* Work requests handed to the device at a time. */
-#define BATCH 16
-
-/* A drained queue is a matter of microseconds; a device that takes longer is reset. */
-#define DRAIN_MS 1000
-
 /* For binding and withdrawing a window, which involve nobody else. */
 #define LOCAL_MS 2000
-
-/* Binding and withdrawing share the queue with depth operations. */
-#define LOCAL_OPERATIONS 2
 
 #define RNR_TIMER 12 /* 0.64 ms */
 
@@ -65,9 +54,8 @@
  */
 #define WINDOW_FLAGS (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 
-#define PSN_MASK    UINT32_C(0xffffff)
-#define QPN_MASK    UINT32_C(0xffffff)
-#define RECEIVE_BIT (UINT64_C(1) << 63)
+#define PSN_MASK UINT32_C(0xffffff)
+#define QPN_MASK UINT32_C(0xffffff)
 
 struct rc_rail {
     struct rg_rail public;
@@ -80,45 +68,16 @@ struct rc_rail {
     atomic_size_t users; /* lanes and regions */
 };
 
-/* Named after what the lane waits for. */
+/* Named after what the lane waits for; LANE_FOR_RESET is what its queue says. */
 enum lane_state { LANE_FOR_PAIRING, LANE_FOR_WORK, LANE_FOR_RESET };
-
-enum kind { KIND_WRITE, KIND_READ, KIND_LOCAL };
-
-struct operation {
-    enum kind kind;
-    uint64_t cookie;
-    uint64_t length;
-    uint64_t last;             /* number of its last work request */
-    enum ibv_wc_status status; /* the first that went wrong */
-};
 
 struct rc_lane {
     struct rg_lane public;
     struct rc_rail *rail;
-    struct ibv_comp_channel *channel;
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
-    enum lane_state state;
-    bool armed; /* the channel will say when something arrives */
+    struct rg_queue queue;
+    bool is_paired;
     uint32_t psn;
     uint32_t peer_qpn;
-    atomic_int condemned; /* kind of the event that did, or -1 */
-
-    /* Work requests are numbered through the lane's life; what is below `first` was dropped. */
-    uint64_t first, next, done;
-    struct operation operations[RG_LANE_DEPTH_MAX + LOCAL_OPERATIONS]; /* a ring, in order */
-    size_t operation_head, operation_count;
-    enum ibv_wc_status local_status; /* of the last KIND_LOCAL */
-
-    uint64_t receive_first, receive_next;
-    uint64_t receive_cookies[RG_LANE_DEPTH_MAX]; /* a ring, in order */
-    size_t receive_head, receive_count;
-
-    /* Completions that were polled and not yet returned. */
-    struct rg_completion ready[2 * RG_LANE_DEPTH_MAX];
-    size_t ready_head, ready_count;
-
     struct ibv_mw *idle_window; /* not bound; NULL: none */
 };
 
@@ -151,6 +110,14 @@ static const struct rg_verbs *verbs_of(const struct rc_lane *lane)
     return lane->rail->port.verbs;
 }
 
+static enum lane_state state_of(const struct rc_lane *lane)
+{
+    if (lane->queue.is_over) {
+        return LANE_FOR_RESET;
+    }
+    return lane->is_paired ? LANE_FOR_WORK : LANE_FOR_PAIRING;
+}
+
 static int rc_load(struct rg_error *err)
 {
     const struct rg_verbs *verbs;
@@ -162,15 +129,16 @@ static int rc_load(struct rg_error *err)
 static void size_queues(struct rc_rail *rail, const struct rg_rail_config *config)
 {
     const struct rg_port *port = &rail->port;
-    const uint64_t least = 1 + LOCAL_OPERATIONS;
+    const uint64_t least = 1 + RG_QUEUE_LOCAL_OPERATIONS;
     uint64_t room = (uint64_t)RG_MAX(port->device.max_qp_wr, 0);
     uint64_t completions = (uint64_t)RG_MAX(port->device.max_cqe, 0);
     uint64_t pieces = (OPERATION_BYTES_MAX + port->message_bytes - 1) / port->message_bytes;
     room = RG_MIN(room, completions / 2);
     room = RG_MAX(room, least);
-    rail->operations = (uint32_t)RG_MIN((uint64_t)config->lane_depth, room - LOCAL_OPERATIONS);
-    rail->send_room = (uint32_t)RG_MIN(room, pieces + rail->operations + LOCAL_OPERATIONS);
-    pieces = rail->send_room - LOCAL_OPERATIONS;
+    rail->operations =
+        (uint32_t)RG_MIN((uint64_t)config->lane_depth, room - RG_QUEUE_LOCAL_OPERATIONS);
+    rail->send_room = (uint32_t)RG_MIN(room, pieces + rail->operations + RG_QUEUE_LOCAL_OPERATIONS);
+    pieces = rail->send_room - RG_QUEUE_LOCAL_OPERATIONS;
     rail->public.operation_bytes_max = RG_MIN(OPERATION_BYTES_MAX, pieces * port->message_bytes);
 }
 
@@ -217,16 +185,10 @@ static void rc_rail_close(struct rg_rail *public)
     free(rail);
 }
 
-static void condemn(void *queue_context, enum ibv_event_type kind)
-{
-    struct rc_lane *lane = queue_context;
-    atomic_store(&lane->condemned, (int)kind);
-}
-
 static int rc_rail_check(struct rg_rail *public, struct rg_error *err)
 {
     struct rc_rail *rail = rail_of(public);
-    rg_port_take_events(&rail->port, condemn);
+    rg_port_take_events(&rail->port, rg_queue_condemn);
     return rg_port_check(&rail->port, err);
 }
 
@@ -234,38 +196,12 @@ static int rc_rail_check(struct rg_rail *public, struct rg_error *err)
 
 #define REMOTE_FLAGS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
-/*
- * A region that peers may use in one way only, and this side not at all, is made for one window and
- * gets a key of its own for that. All others show themselves through windows or registrations of
- * their own, and their own key is good for nothing. Device memory cannot be registered again, so
- * without windows its key must do.
- */
-static int region_flags(const struct rc_rail *rail, unsigned access, bool is_device_memory)
-{
-    int flags = 0;
-    if (access & RG_ACCESS_LOCAL) {
-        flags |= IBV_ACCESS_LOCAL_WRITE;
-    }
-    if (access & RG_ACCESS_REMOTE_WRITE) {
-        flags |= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-    }
-    if (access & RG_ACCESS_REMOTE_READ) {
-        flags |= IBV_ACCESS_REMOTE_READ;
-    }
-    bool is_shown = (flags & REMOTE_FLAGS) != 0;
-    bool has_one_use = access == RG_ACCESS_REMOTE_WRITE || access == RG_ACCESS_REMOTE_READ;
-    if (!has_one_use && (rail->has_windows || !is_device_memory)) {
-        flags &= ~REMOTE_FLAGS;
-    }
-    return is_shown && rail->has_windows ? flags | IBV_ACCESS_MW_BIND : flags;
-}
-
 static int rc_region_register(struct rg_rail *public, void *address, uint64_t length,
                               unsigned access, struct rg_region **ret_region, struct rg_error *err)
 {
     struct rc_rail *rail = rail_of(public);
-    int rc = rg_port_register(&rail->port, address, length, region_flags(rail, access, false),
-                              ret_region, err);
+    int rc = rg_port_register(&rail->port, address, length,
+                              rg_port_access(access, false, rail->has_windows), ret_region, err);
     if (rc == 0) {
         atomic_fetch_add(&rail->users, 1);
     }
@@ -277,8 +213,9 @@ static int rc_region_register_dmabuf(struct rg_rail *public, int dmabuf_fd, uint
                                      struct rg_region **ret_region, struct rg_error *err)
 {
     struct rc_rail *rail = rail_of(public);
-    int rc = rg_port_register_dmabuf(&rail->port, dmabuf_fd, fd_offset, address, length,
-                                     region_flags(rail, access, true), ret_region, err);
+    int rc =
+        rg_port_register_dmabuf(&rail->port, dmabuf_fd, fd_offset, address, length,
+                                rg_port_access(access, true, rail->has_windows), ret_region, err);
     if (rc == 0) {
         atomic_fetch_add(&rail->users, 1);
     }
@@ -294,18 +231,6 @@ static void rc_region_deregister(struct rg_region *region)
 
 /* ---- Queue pair states ---- */
 
-static int to_reset(struct rc_lane *lane)
-{
-    struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RESET};
-    return verbs_of(lane)->modify_qp(lane->qp, &attributes, IBV_QP_STATE);
-}
-
-static int to_error(struct rc_lane *lane)
-{
-    struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_ERR};
-    return verbs_of(lane)->modify_qp(lane->qp, &attributes, IBV_QP_STATE);
-}
-
 static int to_init(struct rc_lane *lane)
 {
     struct ibv_qp_attr attributes = {
@@ -314,7 +239,7 @@ static int to_init(struct rc_lane *lane)
         .port_num = lane->rail->port.number,
         .qp_access_flags = REMOTE_FLAGS,
     };
-    return verbs_of(lane)->modify_qp(lane->qp, &attributes,
+    return verbs_of(lane)->modify_qp(lane->queue.qp, &attributes,
                                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
                                          IBV_QP_ACCESS_FLAGS);
 }
@@ -345,7 +270,7 @@ static int to_receive(struct rc_lane *lane, const struct rg_lane_address *peer, 
             },
     };
     memcpy(attributes.ah_attr.grh.dgid.raw, peer->gid, sizeof peer->gid);
-    return verbs_of(lane)->modify_qp(lane->qp, &attributes,
+    return verbs_of(lane)->modify_qp(lane->queue.qp, &attributes,
                                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                          IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
                                          IBV_QP_MIN_RNR_TIMER);
@@ -364,351 +289,44 @@ static int to_send(struct rc_lane *lane, uint32_t psn, uint8_t peer_reads)
         .sq_psn = psn,
         .max_rd_atomic = RG_MIN(reads, lane->rail->reads_out),
     };
-    return verbs_of(lane)->modify_qp(lane->qp, &attributes,
+    return verbs_of(lane)->modify_qp(lane->queue.qp, &attributes,
                                      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                          IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                                          IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* ---- Completions ---- */
-
-static struct rg_completion *next_ready(struct rc_lane *lane)
-{
-    /* Operations count until they are returned, and so do receives. */
-    RG_ASSERT(lane->ready_count < RG_ARRAY_LENGTH(lane->ready));
-    size_t at = (lane->ready_head + lane->ready_count++) % RG_ARRAY_LENGTH(lane->ready);
-    struct rg_completion *completion = &lane->ready[at];
-    memset(completion, 0, sizeof *completion);
-    return completion;
-}
-
-static void judge(struct rc_lane *lane, struct rg_completion *completion, enum ibv_wc_status status)
-{
-    completion->provider_status = (int)status;
-    rg_port_classify(status, &completion->broke, &completion->cause);
-    if (status == IBV_WC_SUCCESS) {
-        return;
-    }
-    snprintf(completion->provider_text, sizeof completion->provider_text, "%s",
-             verbs_of(lane)->wc_status_text(status));
-    lane->state = LANE_FOR_RESET;
-    /* That our own port is down is no news about the peer. */
-    if (completion->cause == RG_CAUSE_PEER_GONE || completion->cause == RG_CAUSE_LOCAL) {
-        enum rg_cause own = rg_port_ask(&lane->rail->port);
-        completion->broke = own != RG_CAUSE_NONE ? RG_BROKE_DEVICE : completion->broke;
-        completion->cause = own != RG_CAUSE_NONE ? own : completion->cause;
-    }
-}
-
-static int break_library(struct rc_lane *lane, const char *what, struct rg_error *err)
-{
-    atomic_store(&lane->rail->port.is_broken, true);
-    lane->state = LANE_FOR_RESET;
-    return rg_lane_break(&lane->public, RG_BROKE_DEVICE, RG_CAUSE_DEVICE_GONE, what, err);
-}
-
-static void finish_operation(struct rc_lane *lane, const struct operation *operation)
-{
-    if (operation->kind == KIND_LOCAL) {
-        lane->local_status = operation->status;
-        if (operation->status != IBV_WC_SUCCESS) {
-            lane->state = LANE_FOR_RESET;
-        }
-        return;
-    }
-    struct rg_completion *completion = next_ready(lane);
-    completion->cookie = operation->cookie;
-    completion->operation = operation->kind == KIND_WRITE ? RG_OPERATION_WRITE : RG_OPERATION_READ;
-    completion->length = operation->length;
-    judge(lane, completion, operation->status);
-}
-
-static int take_send(struct rc_lane *lane, const struct ibv_wc *wc, struct rg_error *err)
-{
-    uint64_t number = wc->wr_id;
-    if (number < lane->first) {
-        return 0; /* of a connection before the last reset */
-    }
-    struct operation *operation = &lane->operations[lane->operation_head];
-    if (lane->operation_count == 0 || number < lane->done || number > operation->last) {
-        return break_library(lane, "a completion came out of order", err);
-    }
-    if (wc->status != IBV_WC_SUCCESS && operation->status == IBV_WC_SUCCESS) {
-        operation->status = wc->status;
-    }
-    lane->done = number + 1;
-    if (number == operation->last) {
-        struct operation finished = *operation;
-        lane->operation_head = (lane->operation_head + 1) % RG_ARRAY_LENGTH(lane->operations);
-        lane->operation_count--;
-        finish_operation(lane, &finished);
-    }
-    return 0;
-}
-
-static int take_receive(struct rc_lane *lane, const struct ibv_wc *wc, struct rg_error *err)
-{
-    uint64_t number = wc->wr_id & ~RECEIVE_BIT;
-    if (number < lane->receive_first) {
-        return 0;
-    }
-    if (lane->receive_count == 0 || number != lane->receive_next - lane->receive_count) {
-        return break_library(lane, "a receive came out of order", err);
-    }
-    struct rg_completion *completion = next_ready(lane);
-    completion->cookie = lane->receive_cookies[lane->receive_head];
-    completion->operation = RG_OPERATION_RECEIVE;
-    lane->receive_head = (lane->receive_head + 1) % RG_ARRAY_LENGTH(lane->receive_cookies);
-    lane->receive_count--;
-    if (wc->status == IBV_WC_SUCCESS) {
-        completion->length = wc->byte_len;
-        completion->has_immediate =
-            wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM && (wc->wc_flags & IBV_WC_WITH_IMM);
-        completion->immediate = completion->has_immediate ? ntohl(wc->imm_data) : 0;
-    }
-    judge(lane, completion, wc->status);
-    return 0;
-}
-
-/* Moves what the device has finished to `ready`. */
-static int pump(struct rc_lane *lane, struct rg_error *err)
-{
-    struct ibv_wc completions[BATCH];
-    int count;
-    do {
-        count = verbs_of(lane)->poll_cq(lane->cq, BATCH, completions);
-        if (count < 0) {
-            return break_library(lane, "the completion queue cannot be read", err);
-        }
-        for (int i = 0; i < count; i++) {
-            int rc = completions[i].wr_id & RECEIVE_BIT ? take_receive(lane, &completions[i], err)
-                                                        : take_send(lane, &completions[i], err);
-            if (rc < 0) {
-                return rc;
-            }
-        }
-    } while (count == BATCH);
-    return 0;
-}
-
-/* What events say about this lane. */
-static int check_events(struct rc_lane *lane, struct rg_error *err)
-{
-    enum rg_cause cause = rg_port_cause(&lane->rail->port);
-    if (cause != RG_CAUSE_NONE) {
-        return rg_lane_break(&lane->public, RG_BROKE_DEVICE, cause, NULL, err);
-    }
-    int kind = atomic_load_explicit(&lane->condemned, memory_order_relaxed);
-    if (kind < 0) {
-        return 0;
-    }
-    lane->state = LANE_FOR_RESET;
-    cause = kind == IBV_EVENT_QP_ACCESS_ERR ? RG_CAUSE_REMOTE_ACCESS : RG_CAUSE_OTHER;
-    return rg_lane_break(&lane->public, RG_BROKE_CONNECTION, cause,
-                         "the device reported it for the queue", err);
-}
-
-static int rc_lane_poll(struct rg_lane *public, struct rg_completion *completions, size_t room,
-                        size_t *ret_count, struct rg_error *err)
-{
-    struct rc_lane *lane = lane_of(public);
-    int rc = pump(lane, err);
-    if (rc < 0) {
-        return rc;
-    }
-    size_t count = 0;
-    while (count < room && lane->ready_count > 0) {
-        completions[count++] = lane->ready[lane->ready_head];
-        lane->ready_head = (lane->ready_head + 1) % RG_ARRAY_LENGTH(lane->ready);
-        lane->ready_count--;
-    }
-    if (count == 0) {
-        rc = check_events(lane, err);
-        if (rc < 0) {
-            return rc;
-        }
-    }
-    *ret_count = count;
-    return 0;
-}
-
-/* ---- Sleeping ---- */
-
-static void take_channel_event(struct rc_lane *lane)
-{
-    struct ibv_cq *cq;
-    void *context;
-    if (verbs_of(lane)->get_cq_event(lane->channel, &cq, &context) == 0) {
-        verbs_of(lane)->ack_cq_events(cq, 1);
-        lane->armed = false;
-    }
-}
-
-/*
- * A completion that arrives before the queue is armed makes no noise. So the first call only arms
- * it, and the caller polls once more before it comes back to sleep.
- */
-static int rc_lane_sleep(struct rg_lane *public, int wake_fd, uint64_t timeout_us,
-                         struct rg_error *err)
-{
-    struct rc_lane *lane = lane_of(public);
-    if (!lane->armed) {
-        if (verbs_of(lane)->arm_cq(lane->cq) != 0) {
-            return break_library(lane, "the completion queue cannot be armed", err);
-        }
-        lane->armed = true;
-        return 0;
-    }
-    struct pollfd items[] = {
-        {.fd = lane->channel->fd, .events = POLLIN},
-        {.fd = lane->rail->port.context->async_fd, .events = POLLIN},
-        {.fd = wake_fd, .events = POLLIN}, /* ignored when negative */
-    };
-    struct timespec timeout = {.tv_sec = (time_t)(timeout_us / 1000000),
-                               .tv_nsec = (long)(timeout_us % 1000000) * 1000};
-    int count = ppoll(items, RG_ARRAY_LENGTH(items), &timeout, NULL);
-    if (count < 0) {
-        return errno == EINTR ? 0 : break_library(lane, "the lane cannot sleep", err);
-    }
-    if (items[0].revents) {
-        take_channel_event(lane);
-    }
-    if (items[1].revents) {
-        rg_port_take_events(&lane->rail->port, condemn);
-    }
-    return items[2].revents != 0;
-}
-
-/* ---- Ending what was posted ---- */
-
-static void drop_operations(struct rc_lane *lane)
-{
-    lane->first = lane->next;
-    lane->done = lane->next;
-    lane->operation_count = 0;
-    lane->receive_first = lane->receive_next;
-    lane->receive_count = 0;
-    lane->ready_count = 0;
-}
-
-/* True when every work request has completed. */
-static bool drain_queue(struct rc_lane *lane)
-{
-    uint64_t deadline = rg_clock_ms() + DRAIN_MS;
-    while (lane->done < lane->next) {
-        if (pump(lane, NULL) < 0) {
-            return false;
-        }
-        uint64_t now = rg_clock_ms();
-        if (lane->done == lane->next) {
-            break;
-        }
-        if (now >= deadline) {
-            return false;
-        }
-        if (rc_lane_sleep(&lane->public, -1, (deadline - now) * 1000, NULL) < 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* After it the device touches no memory for this lane any more. */
-static int quiesce(struct rc_lane *lane, struct rg_error *err)
-{
-    lane->state = LANE_FOR_RESET;
-    bool is_quiet = to_error(lane) == 0 && drain_queue(lane);
-    if (!is_quiet) {
-        int failed = to_reset(lane);
-        if (failed) {
-            return break_library(lane, "the queue pair cannot be stopped", err);
-        }
-    }
-    drop_operations(lane);
-    return 0;
-}
-
-/*
- * The harder way. It stops peers too: in the error state a packet may still be on its way into
- * memory.
- */
-static int stop(struct rc_lane *lane, struct rg_error *err)
-{
-    lane->state = LANE_FOR_RESET;
-    (void)to_error(lane);
-    if (to_reset(lane) != 0) {
-        return break_library(lane, "the queue pair cannot be stopped", err);
-    }
-    drop_operations(lane);
-    return 0;
-}
-
-static int rc_lane_flush(struct rg_lane *public, unsigned *ret_quiet, struct rg_error *err)
-{
-    int rc = quiesce(lane_of(public), err);
-    if (rc < 0) {
-        return rc;
-    }
-    *ret_quiet = RG_QUIET_LOCAL | RG_QUIET_REMOTE;
-    return 0;
-}
-
 /* ---- Lanes ---- */
-
-static int fail_queue(struct rg_error *err, const char *what)
-{
-    int os_errno = rg_verbs_errno(-1);
-    bool is_full = os_errno == ENOMEM || os_errno == ENOSPC || os_errno == EMFILE ||
-                   os_errno == ENFILE || os_errno == EAGAIN;
-    return rg_fail_errno(err, is_full ? RG_LIMIT : RG_SERVICE_UNAVAILABLE, os_errno,
-                         "The RDMA device gives no more %s", what);
-}
 
 static int open_queues(struct rc_lane *lane, struct rg_error *err)
 {
-    const struct rc_rail *rail = lane->rail;
-    const struct rg_verbs *verbs = verbs_of(lane);
-    errno = 0;
-    lane->channel = verbs->create_channel(rail->port.context);
-    if (!lane->channel) {
-        return fail_queue(err, "completion channels");
-    }
+    struct rc_rail *rail = lane->rail;
     /* On error even what was not signaled completes. */
-    int depth = (int)(rail->send_room + rail->operations);
-    lane->cq = verbs->create_cq(rail->port.context, depth, lane, lane->channel, 0);
-    if (!lane->cq) {
-        return fail_queue(err, "completion queues");
+    int rc = rg_queue_open(&lane->queue, &rail->port, &lane->public,
+                           rail->send_room + rail->operations, err);
+    if (rc < 0) {
+        return rc;
     }
     struct ibv_qp_init_attr attributes = {
-        .qp_context = lane,
-        .send_cq = lane->cq,
-        .recv_cq = lane->cq,
+        .qp_context = &lane->queue,
+        .send_cq = lane->queue.cq,
+        .recv_cq = lane->queue.cq,
         .cap = {.max_send_wr = rail->send_room,
                 .max_recv_wr = rail->operations,
                 .max_send_sge = 1,
                 .max_recv_sge = 1},
         .qp_type = IBV_QPT_RC,
     };
-    lane->qp = verbs->create_qp(rail->port.pd, &attributes);
-    return lane->qp ? 0 : fail_queue(err, "queue pairs");
+    errno = 0;
+    lane->queue.qp = verbs_of(lane)->create_qp(rail->port.pd, &attributes);
+    return lane->queue.qp ? 0 : rg_queue_fail(err, "queue pairs");
 }
 
 static void close_queues(struct rc_lane *lane)
 {
-    const struct rg_verbs *verbs = verbs_of(lane);
-    /* Failures here mean a device that is gone; there is nothing left to do about it. */
     if (lane->idle_window) {
-        (void)verbs->dealloc_mw(lane->idle_window);
+        (void)verbs_of(lane)->dealloc_mw(lane->idle_window);
     }
-    if (lane->qp) {
-        (void)verbs->destroy_qp(lane->qp);
-    }
-    if (lane->cq) {
-        (void)verbs->destroy_cq(lane->cq);
-    }
-    if (lane->channel) {
-        (void)verbs->destroy_channel(lane->channel);
-    }
+    rg_queue_close(&lane->queue);
 }
 
 static int rc_lane_open(struct rg_rail *public, struct rg_lane **ret_lane, struct rg_error *err)
@@ -721,7 +339,6 @@ static int rc_lane_open(struct rg_rail *public, struct rg_lane **ret_lane, struc
     lane->rail = rail;
     lane->public.rail = public;
     lane->public.depth = rail->operations;
-    atomic_init(&lane->condemned, -1);
     int rc = open_queues(lane, err);
     if (rc == 0 && to_init(lane) != 0) {
         rc = rg_failf(err, RG_SERVICE_UNAVAILABLE, "The RDMA device does not start a queue pair.");
@@ -744,40 +361,44 @@ static void rc_lane_close(struct rg_lane *public)
     atomic_fetch_sub(&rail->users, 1);
 }
 
-/* What the queue pair left behind; numbers below `first` are not looked at. */
-static int empty_queue(struct rc_lane *lane)
-{
-    struct ibv_wc completions[BATCH];
-    int count;
-    do {
-        count = verbs_of(lane)->poll_cq(lane->cq, BATCH, completions);
-    } while (count > 0);
-    return count;
-}
-
 static int rc_lane_reset(struct rg_lane *public, struct rg_error *err)
 {
     struct rc_lane *lane = lane_of(public);
-    rg_port_take_events(&lane->rail->port, condemn);
-    enum rg_cause cause = rg_port_cause(&lane->rail->port);
-    if (cause != RG_CAUSE_NONE) {
-        return rg_lane_break(public, RG_BROKE_DEVICE, cause, NULL, err);
+    int rc = rg_queue_restart(&lane->queue, err);
+    if (rc < 0) {
+        return rc;
     }
-    lane->state = LANE_FOR_RESET;
     if (lane->idle_window) {
         (void)verbs_of(lane)->dealloc_mw(RG_TAKE(lane->idle_window));
     }
-    if (to_reset(lane) != 0) {
-        return break_library(lane, "the queue pair cannot be reset", err);
+    if (to_init(lane) != 0) {
+        return rg_queue_break(&lane->queue, "the queue pair cannot be started again", err);
     }
-    drop_operations(lane);
-    if (empty_queue(lane) < 0 || to_init(lane) != 0) {
-        return break_library(lane, "the queue pair cannot be started again", err);
-    }
-    atomic_store(&lane->condemned, -1);
     lane->psn = 0;
     lane->peer_qpn = 0;
-    lane->state = LANE_FOR_PAIRING;
+    lane->is_paired = false;
+    return 0;
+}
+
+static int rc_lane_poll(struct rg_lane *lane, struct rg_completion *completions, size_t room,
+                        size_t *ret_count, struct rg_error *err)
+{
+    return rg_queue_poll(&lane_of(lane)->queue, completions, room, ret_count, err);
+}
+
+static int rc_lane_sleep(struct rg_lane *lane, int wake_fd, uint64_t timeout_us,
+                         struct rg_error *err)
+{
+    return rg_queue_sleep(&lane_of(lane)->queue, wake_fd, timeout_us, err);
+}
+
+static int rc_lane_flush(struct rg_lane *public, unsigned *ret_quiet, struct rg_error *err)
+{
+    int rc = rg_queue_quiesce(&lane_of(public)->queue, err);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret_quiet = RG_QUIET_LOCAL | RG_QUIET_REMOTE;
     return 0;
 }
 
@@ -799,7 +420,7 @@ static int rc_lane_address(struct rg_lane *public, const struct rg_lane_address 
     struct rc_lane *lane = lane_of(public);
     const struct rg_port *port = &lane->rail->port;
     const struct rg_gid_entry *gid = port->gid;
-    if (lane->state == LANE_FOR_RESET) {
+    if (state_of(lane) == LANE_FOR_RESET) {
         return rg_lane_break(public, RG_BROKE_CONNECTION, RG_CAUSE_FLUSHED, NULL, err);
     }
     if (peer && peer->has_gid) {
@@ -809,7 +430,7 @@ static int rc_lane_address(struct rg_lane *public, const struct rg_lane_address 
         lane->psn = draw_psn();
     }
     memset(ret_address, 0, sizeof *ret_address);
-    ret_address->qpn = lane->qp->qp_num;
+    ret_address->qpn = lane->queue.qp->qp_num;
     ret_address->psn = lane->psn;
     ret_address->lid = port->is_ethernet ? 0 : port->port.lid;
     ret_address->has_gid = true;
@@ -871,7 +492,7 @@ static int rc_lane_pair(struct rg_lane *public, const struct rg_lane_address *ow
 {
     struct rc_lane *lane = lane_of(public);
     const struct rg_port *port = &lane->rail->port;
-    if (lane->state != LANE_FOR_PAIRING) {
+    if (state_of(lane) != LANE_FOR_PAIRING) {
         return rg_failf(err, RG_INVALID_ARGUMENT, "The lane is paired already, or broke.");
     }
     int rc = check_peer(port, peer, err);
@@ -891,13 +512,13 @@ static int rc_lane_pair(struct rg_lane *public, const struct rg_lane_address *ow
     }
     failed = to_send(lane, lane->psn, peer->reads_max);
     if (failed) {
-        if (to_reset(lane) != 0 || to_init(lane) != 0) {
-            return break_library(lane, "the queue pair cannot be started again", err);
+        if (rg_queue_to_state(&lane->queue, IBV_QPS_RESET) != 0 || to_init(lane) != 0) {
+            return rg_queue_break(&lane->queue, "the queue pair cannot be started again", err);
         }
         return unreachable(err, failed);
     }
     lane->peer_qpn = peer->qpn;
-    lane->state = LANE_FOR_WORK;
+    lane->is_paired = true;
     return 0;
 }
 
@@ -907,7 +528,7 @@ static int rc_lane_bind(struct rg_lane *public, const struct rg_rdma_window *win
                         struct rg_error *err)
 {
     struct rc_lane *lane = lane_of(public);
-    if (lane->state != LANE_FOR_WORK) {
+    if (state_of(lane) != LANE_FOR_WORK) {
         return rg_failf(err, RG_INVALID_ARGUMENT, "The lane is not paired.");
     }
     if (window->rkey > UINT32_MAX) {
@@ -924,54 +545,27 @@ static void rc_lane_unbind(struct rg_lane *lane)
 {
 }
 
-/* Some of it may have been posted all the same: the numbers are used up, the queue is stopped. */
-static int fail_post(struct rc_lane *lane, int result, struct rg_error *err)
-{
-    int os_errno = rg_verbs_errno(result);
-    int rc = stop(lane, err);
-    if (rc < 0) {
-        return rc;
-    }
-    if (os_errno == EACCES || os_errno == EPERM) {
-        return rg_lane_break(&lane->public, RG_BROKE_DEVICE, RG_CAUSE_LOCAL,
-                             "the kernel refuses posts since this process changed its credentials; "
-                             "the device must be opened again",
-                             err);
-    }
-    enum rg_broke broke =
-        os_errno == EIO || os_errno == ENODEV ? RG_BROKE_DEVICE : RG_BROKE_CONNECTION;
-    return rg_lane_break(&lane->public, broke, RG_CAUSE_LOCAL, strerrordesc_np(os_errno), err);
-}
-
-static int post(struct rc_lane *lane, struct ibv_send_wr *requests, size_t count,
+/* Posts requests that have their numbers from `first` on. */
+static int post(struct rc_lane *lane, struct ibv_send_wr *requests, size_t count, uint64_t first,
                 struct rg_error *err)
 {
     struct ibv_send_wr *bad = NULL;
     for (size_t i = 0; i < count; i++) {
-        requests[i].wr_id = lane->next + i;
+        requests[i].wr_id = first + i;
         requests[i].next = i + 1 < count ? &requests[i + 1] : NULL;
     }
-    lane->next += count;
     errno = 0;
-    int failed = verbs_of(lane)->post_send(lane->qp, requests, &bad);
-    return failed ? fail_post(lane, failed, err) : 0;
-}
-
-static void remember(struct rc_lane *lane, struct operation operation)
-{
-    RG_ASSERT(lane->operation_count < RG_ARRAY_LENGTH(lane->operations));
-    size_t at =
-        (lane->operation_head + lane->operation_count++) % RG_ARRAY_LENGTH(lane->operations);
-    lane->operations[at] = operation;
+    int failed = verbs_of(lane)->post_send(lane->queue.qp, requests, &bad);
+    return failed ? rg_queue_fail_post(&lane->queue, failed, err) : 0;
 }
 
 static uint64_t send_room(const struct rc_lane *lane)
 {
-    return lane->rail->send_room - (lane->next - lane->done);
+    return lane->rail->send_room - rg_queue_depth(&lane->queue);
 }
 
 struct order {
-    enum kind kind;
+    enum rg_queue_kind kind;
     struct rg_port_region *region;
     uint64_t region_offset;
     uint64_t window_offset;
@@ -990,7 +584,7 @@ static void write_request(const struct rc_lane *lane, const struct order *order,
     *request = (struct ibv_send_wr){
         .sg_list = piece,
         .num_sge = length ? 1 : 0,
-        .opcode = order->kind == KIND_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+        .opcode = order->kind == RG_QUEUE_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
         .send_flags = is_last ? IBV_SEND_SIGNALED : 0,
         .wr.rdma.remote_addr = lane->public.window.address + order->window_offset + at,
         .wr.rdma.rkey = (uint32_t)lane->public.window.rkey,
@@ -1005,28 +599,25 @@ static int post_order(struct rc_lane *lane, const struct order *order, struct rg
 {
     uint64_t most = lane->rail->port.message_bytes;
     uint64_t pieces = order->length ? (order->length + most - 1) / most : 1;
-    if (lane->state != LANE_FOR_WORK) {
+    if (state_of(lane) != LANE_FOR_WORK) {
         return rg_failf(err, RG_INVALID_ARGUMENT, "The lane is not paired.");
     }
     if (pieces > send_room(lane)) {
         return rg_fail(err, RG_LIMIT);
     }
     /* First, so that a completion that comes at once finds it. */
-    remember(lane, (struct operation){.kind = order->kind,
-                                      .cookie = order->cookie,
-                                      .length = order->length,
-                                      .last = lane->next + pieces - 1,
-                                      .status = IBV_WC_SUCCESS});
+    uint64_t first =
+        rg_queue_remember(&lane->queue, order->kind, order->cookie, order->length, pieces);
     for (uint64_t piece = 0; piece < pieces;) {
-        struct ibv_send_wr requests[BATCH];
-        struct ibv_sge memory[BATCH];
+        struct ibv_send_wr requests[RG_QUEUE_BATCH];
+        struct ibv_sge memory[RG_QUEUE_BATCH];
         size_t count = 0;
-        for (; count < BATCH && piece < pieces; count++, piece++) {
+        for (; count < RG_QUEUE_BATCH && piece < pieces; count++, piece++) {
             uint64_t at = piece * most;
             write_request(lane, order, at, RG_MIN(most, order->length - at), piece + 1 == pieces,
                           &requests[count], &memory[count]);
         }
-        int rc = post(lane, requests, count, err);
+        int rc = post(lane, requests, count, first + piece - count, err);
         if (rc < 0) {
             return rc;
         }
@@ -1038,7 +629,7 @@ static int rc_lane_write(struct rg_lane *lane, struct rg_region *region, uint64_
                          uint64_t window_offset, uint64_t length, const uint32_t *immediate,
                          uint64_t cookie, struct rg_error *err)
 {
-    struct order order = {.kind = KIND_WRITE,
+    struct order order = {.kind = RG_QUEUE_WRITE,
                           .region = region_of(region),
                           .region_offset = region_offset,
                           .window_offset = window_offset,
@@ -1052,7 +643,7 @@ static int rc_lane_read(struct rg_lane *lane, struct rg_region *region, uint64_t
                         uint64_t window_offset, uint64_t length, uint64_t cookie,
                         struct rg_error *err)
 {
-    struct order order = {.kind = KIND_READ,
+    struct order order = {.kind = RG_QUEUE_READ,
                           .region = region_of(region),
                           .region_offset = region_offset,
                           .window_offset = window_offset,
@@ -1061,35 +652,20 @@ static int rc_lane_read(struct rg_lane *lane, struct rg_region *region, uint64_t
     return post_order(lane_of(lane), &order, err);
 }
 
-/* Receives that were completed and not yet returned count too. */
-static size_t receives_held(const struct rc_lane *lane)
-{
-    size_t held = lane->receive_count;
-    for (size_t i = 0; i < lane->ready_count; i++) {
-        size_t at = (lane->ready_head + i) % RG_ARRAY_LENGTH(lane->ready);
-        held += lane->ready[at].operation == RG_OPERATION_RECEIVE;
-    }
-    return held;
-}
-
 static int rc_lane_receive(struct rg_lane *public, uint64_t cookie, struct rg_error *err)
 {
     struct rc_lane *lane = lane_of(public);
-    struct ibv_recv_wr request = {.wr_id = RECEIVE_BIT | lane->receive_next};
     struct ibv_recv_wr *bad = NULL;
-    if (lane->state == LANE_FOR_RESET) {
+    if (state_of(lane) == LANE_FOR_RESET) {
         return rg_lane_break(public, RG_BROKE_CONNECTION, RG_CAUSE_FLUSHED, NULL, err);
     }
-    if (receives_held(lane) >= lane->rail->operations) {
+    if (rg_queue_receives(&lane->queue) >= lane->rail->operations) {
         return rg_fail(err, RG_LIMIT);
     }
-    size_t at =
-        (lane->receive_head + lane->receive_count++) % RG_ARRAY_LENGTH(lane->receive_cookies);
-    lane->receive_cookies[at] = cookie;
-    lane->receive_next++;
+    struct ibv_recv_wr request = {.wr_id = rg_queue_remember_receive(&lane->queue, cookie)};
     errno = 0;
-    int failed = verbs_of(lane)->post_recv(lane->qp, &request, &bad);
-    return failed ? fail_post(lane, failed, err) : 0;
+    int failed = verbs_of(lane)->post_recv(lane->queue.qp, &request, &bad);
+    return failed ? rg_queue_fail_post(&lane->queue, failed, err) : 0;
 }
 
 /* ---- Windows ---- */
@@ -1097,32 +673,31 @@ static int rc_lane_receive(struct rg_lane *public, uint64_t cookie, struct rg_er
 /* One work request that stays on this side; waits until it is done. */
 static int run_local(struct rc_lane *lane, struct ibv_send_wr *request, struct rg_error *err)
 {
-    uint64_t number = lane->next;
+    struct rg_queue *queue = &lane->queue;
     uint64_t deadline = rg_clock_ms() + LOCAL_MS;
     if (send_room(lane) == 0) {
         return rg_fail(err, RG_LIMIT);
     }
     request->send_flags = IBV_SEND_SIGNALED;
-    remember(lane,
-             (struct operation){.kind = KIND_LOCAL, .last = number, .status = IBV_WC_SUCCESS});
-    int rc = post(lane, request, 1, err);
-    while (rc == 0 && lane->done <= number) {
+    uint64_t number = rg_queue_remember(queue, RG_QUEUE_LOCAL, 0, 0, 1);
+    int rc = post(lane, request, 1, number, err);
+    while (rc == 0 && queue->done <= number) {
         uint64_t now = rg_clock_ms();
-        rc = pump(lane, err);
-        if (rc < 0 || lane->done > number) {
+        rc = rg_queue_pump(queue, err);
+        if (rc < 0 || queue->done > number) {
             break;
         }
         if (now >= deadline) {
-            return break_library(lane, "a window is neither bound nor refused", err);
+            return rg_queue_break(queue, "a window is neither bound nor refused", err);
         }
-        rc = rc_lane_sleep(&lane->public, -1, (deadline - now) * 1000, err);
+        rc = rg_queue_sleep(queue, -1, (deadline - now) * 1000, err);
     }
     if (rc < 0) {
         return rc;
     }
-    if (lane->local_status != IBV_WC_SUCCESS) {
+    if (queue->local_status != IBV_WC_SUCCESS) {
         return rg_lane_break(&lane->public, RG_BROKE_CONNECTION, RG_CAUSE_LOCAL,
-                             verbs_of(lane)->wc_status_text(lane->local_status), err);
+                             verbs_of(lane)->wc_status_text(queue->local_status), err);
     }
     return 0;
 }
@@ -1142,7 +717,7 @@ static int bind_window(struct rc_lane *lane, struct rc_target *target,
 {
     struct ibv_mw *mw = take_window(lane);
     if (!mw) {
-        return fail_queue(err, "memory windows");
+        return rg_queue_fail(err, "memory windows");
     }
     uint32_t key = ibv_inc_rkey(mw->rkey);
     struct ibv_send_wr request = {
@@ -1179,25 +754,13 @@ static int register_window(struct rc_lane *lane, struct rc_target *target, void 
     return 0;
 }
 
-/* Whether the region's own key says no more than the window shall. Device memory cannot be
- * registered again, so there its key must do. */
-static bool is_exact(const struct rg_port_region *region, uint64_t offset, uint64_t length,
-                     int right)
-{
-    if (!(region->access & right)) {
-        return false;
-    }
-    return !region->public.address || ((region->access & REMOTE_FLAGS) == right && offset == 0 &&
-                                       length == region->public.length);
-}
-
 static int make_key(struct rc_lane *lane, struct rc_target *target, struct rg_port_region *region,
                     uint64_t offset, uint64_t length, int right, struct rg_error *err)
 {
-    if (region->takes_windows && lane->state == LANE_FOR_WORK) {
+    if (region->takes_windows && state_of(lane) == LANE_FOR_WORK) {
         return bind_window(lane, target, region, region->address + offset, length, right, err);
     }
-    if (is_exact(region, offset, length, right)) {
+    if (rg_port_is_exact(region, offset, length, right)) {
         target->key = KEY_OF_REGION;
         target->public.window.rkey = region->mr->rkey;
         return 0;
@@ -1230,7 +793,7 @@ static int rc_window_mint(struct rg_lane *public, struct rg_region *region, uint
     window->transport = RG_TRANSPORT_RC;
     window->address = region_of(region)->address + offset;
     window->length = length;
-    window->qpn = lane->qp->qp_num;
+    window->qpn = lane->queue.qp->qp_num;
     window->lid = port->is_ethernet ? 0 : port->port.lid;
     window->port = port->number;
     window->has_gid = true;
@@ -1242,7 +805,7 @@ static int rc_window_mint(struct rg_lane *public, struct rg_region *region, uint
 static bool unbind_window(struct rc_lane *lane, struct rc_target *target)
 {
     struct ibv_send_wr request = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = target->mw->rkey};
-    if (lane->state != LANE_FOR_WORK || run_local(lane, &request, NULL) < 0) {
+    if (state_of(lane) != LANE_FOR_WORK || run_local(lane, &request, NULL) < 0) {
         return false;
     }
     if (lane->idle_window) {
@@ -1289,7 +852,7 @@ static int rc_window_revoke(struct rg_target *public, bool settled, struct rg_er
     if (settled && withdraw(lane, target)) {
         return 0;
     }
-    int rc = stop(lane, err);
+    int rc = rg_queue_stop(&lane->queue, err);
     if (rc == 0) {
         (void)rg_lane_break(&lane->public, RG_BROKE_CONNECTION, RG_CAUSE_FLUSHED, NULL, NULL);
     }

@@ -58,6 +58,9 @@ const char *rg_broke_name(enum rg_broke broke)
 const struct rg_transport *rg_transport_find(enum rg_transport_kind kind)
 {
     static const struct rg_transport *const transports[RG_TRANSPORT_COUNT] = {
+#ifdef RG_HAVE_DC
+        [RG_TRANSPORT_DC] = &rg_transport_dc,
+#endif
 #ifdef RG_HAVE_RC
         [RG_TRANSPORT_RC] = &rg_transport_rc,
 #endif

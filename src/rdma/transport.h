@@ -266,6 +266,7 @@ struct rg_transport {
 };
 
 /* Built in; one row each in rg_transport_find. */
+extern const struct rg_transport rg_transport_dc;
 extern const struct rg_transport rg_transport_rc;
 extern const struct rg_transport rg_transport_ofi;
 

@@ -328,7 +328,8 @@ static void unbind_window(uint32_t key)
     }
 }
 
-static enum ibv_wc_status bind_window(uint32_t qpn, uint32_t key, const struct ibv_mw_bind_info *info)
+static enum ibv_wc_status bind_window(uint32_t qpn, uint32_t key,
+                                      const struct ibv_mw_bind_info *info)
 {
     const struct memory *memory = (const struct memory *)info->mr;
     if (!memory->is_open || !(memory->access & IBV_ACCESS_MW_BIND) ||
@@ -606,6 +607,46 @@ static void flush(struct fake_qp *qp)
     qp->receive_count = 0;
 }
 
+static bool is_target(const struct fake_qp *qp)
+{
+    return qp->made_direct.dc_init_attr.dc_type == MLX5DV_DCTYPE_DCT;
+}
+
+/* The rules of the kernel's driver for DC, which are exact. */
+static bool is_allowed_dc(const struct fake_qp *qp, const struct ibv_qp_attr *attributes, int mask)
+{
+    static const struct {
+        enum ibv_qp_state from, to;
+        int required, optional;
+    } initiator[] =
+        {
+            {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT, 0},
+            {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX | IBV_QP_AV},
+            {IBV_QPS_RTR, IBV_QPS_RTS,
+             IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
+                 IBV_QP_SQ_PSN,
+             IBV_QP_MIN_RNR_TIMER},
+        },
+      target[] = {
+          {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+          {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_MIN_RNR_TIMER | IBV_QP_AV | IBV_QP_PATH_MTU, 0},
+      };
+    size_t count = is_target(qp) ? RG_ARRAY_LENGTH(target) : RG_ARRAY_LENGTH(initiator);
+    mask &= ~IBV_QP_STATE;
+    for (size_t i = 0; i < count; i++) {
+        int required = is_target(qp) ? target[i].required : initiator[i].required;
+        int optional = is_target(qp) ? target[i].optional : initiator[i].optional;
+        enum ibv_qp_state from = is_target(qp) ? target[i].from : initiator[i].from;
+        enum ibv_qp_state to = is_target(qp) ? target[i].to : initiator[i].to;
+        if (qp->ex.qp_base.state == from && attributes->qp_state == to) {
+            return (mask & required) == required && (mask & ~(required | optional)) == 0;
+        }
+    }
+    bool ends = attributes->qp_state == IBV_QPS_RESET ||
+                (attributes->qp_state == IBV_QPS_ERR && qp->ex.qp_base.state != IBV_QPS_RESET);
+    return ends && mask == 0 && !is_target(qp);
+}
+
 /* What hardware refuses too, as far as the transports could get it wrong. */
 static bool is_allowed(const struct fake_qp *qp, const struct ibv_qp_attr *attributes, int mask)
 {
@@ -617,6 +658,9 @@ static bool is_allowed(const struct fake_qp *qp, const struct ibv_qp_attr *attri
     enum ibv_qp_state wanted = attributes->qp_state;
     if (!(mask & IBV_QP_STATE)) {
         return false;
+    }
+    if (qp->ex.qp_base.qp_type == IBV_QPT_DRIVER) {
+        return is_allowed_dc(qp, attributes, mask);
     }
     return wanted == IBV_QPS_RESET || wanted == IBV_QPS_ERR ||
            (wanted <= IBV_QPS_RTS && qp->ex.qp_base.state == before[wanted]);
@@ -636,6 +680,9 @@ static int modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attributes, int 
         rc = EINVAL;
     } else {
         public->state = attributes->qp_state;
+        if (is_target(qp) && public->state == IBV_QPS_RTR) {
+            public->qp_num = ++next_qpn; /* not before */
+        }
         if (public->state == IBV_QPS_ERR) {
             flush(qp);
         }
@@ -666,6 +713,19 @@ static struct fake_qp *qp_numbered(uint32_t number)
     return NULL;
 }
 
+/* Whether an address handle names the port of that target. */
+static bool leads_to(const struct ibv_ah *ah, const struct fake_qp *target)
+{
+    const struct ibv_ah_attr *attributes = &((const struct fake_ah *)ah)->attributes;
+    const struct fake_port *port = &device_of(target->ex.qp_base.context)->ports[0];
+    for (size_t i = 0; i < FAKE_GIDS_MAX && attributes->is_global; i++) {
+        if (memcmp(port->gids[i].gid, attributes->grh.dgid.raw, 16) == 0) {
+            return true;
+        }
+    }
+    return !attributes->is_global && attributes->dlid == port->attributes.lid;
+}
+
 /* The queue pair at the other end of a request, or NULL when nobody is there. */
 static struct fake_qp *other_end(const struct fake_request *request)
 {
@@ -685,8 +745,9 @@ static struct fake_qp *other_end(const struct fake_request *request)
                    : NULL;
     }
     peer = qp_numbered(request->dctn);
-    return peer && peer->made_direct.dc_init_attr.dc_type == MLX5DV_DCTYPE_DCT &&
-                   peer->made_direct.dc_init_attr.dct_access_key == request->dc_key &&
+    return peer && is_target(peer) && leads_to(request->ah, peer) &&
+                   (peer->made_direct.dc_init_attr.dct_access_key == request->dc_key ||
+                    fake.ignores_keys) &&
                    peer->ex.qp_base.state == IBV_QPS_RTR
                ? peer
                : NULL;
@@ -721,10 +782,15 @@ static enum ibv_wc_status carry_out(const struct fake_request *request)
         if (!local) {
             return IBV_WC_LOC_PROT_ERR;
         }
+        if (!remote && fake.ignores_keys) {
+            remote = (char *)(uintptr_t)request->remote_address;
+        }
         if (!remote) {
             return IBV_WC_REM_ACCESS_ERR;
         }
-        memmove(is_read ? local : remote, is_read ? remote : local, (size_t)length);
+        char *to = is_read ? local : remote;
+        memmove(to, is_read ? remote : local, (size_t)length);
+        to[length / 2] = (char)(to[length / 2] ^ (fake.corrupts ? 1 : 0));
     }
     if (has_immediate) {
         if (peer->receive_count == 0) {
@@ -850,6 +916,141 @@ static int post_recv(struct ibv_qp *public, struct ibv_recv_wr *list, struct ibv
     let_go();
     return 0;
 }
+
+/* ---- DC ---- */
+
+static bool is_supported(struct ibv_device *device)
+{
+    return ((struct fake_device *)device)->has_dc;
+}
+
+static struct fake_qp *qp_of_ex(struct ibv_qp_ex *ex)
+{
+    return (struct fake_qp *)ex;
+}
+
+static struct fake_request *last_of_batch(struct fake_qp *qp)
+{
+    assert_true(qp->in_batch && qp->batch_count > 0);
+    return &qp->batch[qp->batch_count - 1];
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+    struct fake_qp *qp = qp_of_ex(ex);
+    assert_false(qp->in_batch);
+    qp->in_batch = true;
+    qp->batch_count = 0;
+}
+
+static void begin_request(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+                          uint64_t remote_address)
+{
+    struct fake_qp *qp = qp_of_ex(ex);
+    assert_true(qp->in_batch && qp->batch_count < FAKE_REQUESTS_MAX);
+    qp->batch[qp->batch_count++] = (struct fake_request){.qp = qp,
+                                                         .opcode = opcode,
+                                                         .wr_id = ex->wr_id,
+                                                         .flags = ex->wr_flags,
+                                                         .remote_address = remote_address,
+                                                         .rkey = rkey};
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_address)
+{
+    assert_true(qp_of_ex(ex)->made_with.send_ops_flags & IBV_QP_EX_WITH_RDMA_READ);
+    begin_request(ex, IBV_WR_RDMA_READ, rkey, remote_address);
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_address)
+{
+    assert_true(qp_of_ex(ex)->made_with.send_ops_flags & IBV_QP_EX_WITH_RDMA_WRITE);
+    begin_request(ex, IBV_WR_RDMA_WRITE, rkey, remote_address);
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t address, uint32_t length)
+{
+    struct fake_request *request = last_of_batch(qp_of_ex(ex));
+    request->has_piece = true;
+    request->piece = (struct ibv_sge){.addr = address, .length = length, .lkey = lkey};
+}
+
+static void wr_set_dc_addr(struct mlx5dv_qp_ex *direct, struct ibv_ah *ah, uint32_t dctn,
+                           uint64_t dc_key)
+{
+    struct fake_qp *qp = (struct fake_qp *)((char *)direct - offsetof(struct fake_qp, direct));
+    struct fake_request *request = last_of_batch(qp);
+    assert_non_null(ah);
+    request->ah = ah;
+    request->dctn = dctn;
+    request->dc_key = dc_key;
+}
+
+/* All of it or nothing. */
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+    struct fake_qp *qp = qp_of_ex(ex);
+    int rc = 0;
+    assert_true(qp->in_batch);
+    qp->in_batch = false;
+    hold_lock();
+    for (size_t i = 0; i < qp->batch_count && rc == 0; i++) {
+        /* A request without a peer or without memory is nonsense to the device. */
+        assert_non_null(qp->batch[i].ah);
+        assert_true(qp->batch[i].has_piece);
+        rc = take_in(qp, &qp->batch[i]);
+    }
+    let_go();
+    return rc;
+}
+
+static struct ibv_qp *create_dc_qp(struct ibv_context *context,
+                                   struct ibv_qp_init_attr_ex *attributes,
+                                   struct mlx5dv_qp_init_attr *direct)
+{
+    bool target = direct->dc_init_attr.dc_type == MLX5DV_DCTYPE_DCT;
+    if (fake.no_dc || !(direct->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DC) ||
+        !(attributes->comp_mask & IBV_QP_INIT_ATTR_PD) || attributes->qp_type != IBV_QPT_DRIVER ||
+        (target && (!attributes->srq || !attributes->recv_cq))) {
+        return refuse(fake.no_dc ? EOPNOTSUPP : EINVAL);
+    }
+    struct fake_qp *qp = make_qp(context, fake.fail_qp);
+    if (!qp) {
+        return NULL;
+    }
+    qp->made_with = *attributes;
+    qp->made_direct = *direct;
+    qp->ex.qp_base.qp_context = attributes->qp_context;
+    qp->ex.qp_base.pd = attributes->pd;
+    qp->ex.qp_base.send_cq = attributes->send_cq;
+    qp->ex.qp_base.recv_cq = attributes->recv_cq;
+    qp->ex.qp_base.qp_type = attributes->qp_type;
+    qp->ex.qp_base.qp_num = target ? 0 : qp->ex.qp_base.qp_num;
+    qp->ex.wr_start = wr_start;
+    qp->ex.wr_rdma_read = wr_rdma_read;
+    qp->ex.wr_rdma_write = wr_rdma_write;
+    qp->ex.wr_set_sge = wr_set_sge;
+    qp->ex.wr_complete = wr_complete;
+    qp->direct.wr_set_dc_addr = wr_set_dc_addr;
+    return &qp->ex.qp_base;
+}
+
+static struct ibv_qp_ex *qp_to_qp_ex(struct ibv_qp *qp)
+{
+    return &qp_of(qp)->ex;
+}
+
+static struct mlx5dv_qp_ex *qp_ex_to_direct(struct ibv_qp_ex *ex)
+{
+    return &qp_of_ex(ex)->direct;
+}
+
+const struct rg_mlx5 fake_mlx5 = {
+    .is_supported = is_supported,
+    .create_qp = create_dc_qp,
+    .qp_to_qp_ex = qp_to_qp_ex,
+    .qp_ex_to_direct = qp_ex_to_direct,
+};
 
 /* ---- Addresses and shared receive queues ---- */
 
@@ -1066,6 +1267,7 @@ void fake_reset(void)
     fake_set_gid(device, 1, 2, "192.0.2.17", RG_GID_ROCE_V1, "eth0");
     fake_set_gid(device, 1, 3, "192.0.2.17", RG_GID_ROCE_V2, "eth0");
     rg_verbs_replace(&fake_verbs, &fake_facts);
+    rg_mlx5_replace(&fake_mlx5);
 }
 
 void fake_expect_empty(void)

@@ -9,6 +9,7 @@
 #ifndef RG_TESTS_FAKE_VERBS_H
 #define RG_TESTS_FAKE_VERBS_H
 
+#include "rdma/mlx5.h"
 #include "rdma/verbs.h"
 
 #include <infiniband/mlx5dv.h>
@@ -20,7 +21,7 @@
 #define FAKE_DEVICES_MAX  4
 #define FAKE_PORTS_MAX    2
 #define FAKE_GIDS_MAX     16
-#define FAKE_STEPS_MAX    32
+#define FAKE_STEPS_MAX    128
 #define FAKE_REQUESTS_MAX 256
 #define FAKE_RECEIVES_MAX 64
 #define FAKE_QPS_MAX      64
@@ -109,6 +110,8 @@ struct fake {
     enum ibv_qp_state fail_state_is;
     int fail_channel, fail_cq, fail_qp, fail_mr, fail_pd, fail_post, fail_ah, fail_srq;
     bool fail_poll, fail_arm;
+    bool corrupts;                  /* one bit of what is moved */
+    bool ignores_keys;              /* lets everybody in */
     unsigned qps_max;               /* 0: as many as there is room for */
     enum ibv_wc_status next_status; /* of the next request that is carried out; then success */
     void (*before_arm)(void);       /* once, then NULL */
@@ -125,6 +128,7 @@ struct fake {
 
 extern struct fake fake;
 extern struct rg_verbs fake_verbs;
+extern const struct rg_mlx5 fake_mlx5;
 extern const struct rg_nic_facts fake_facts;
 
 /* Everything as new, one mlx5 RoCE device with one active port with four GIDs, and
