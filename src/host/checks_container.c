@@ -99,7 +99,13 @@ void judge_ctr_lock(const struct rg_host_facts *facts, struct rg_findings *findi
 
 static bool interface_is_here(const struct rg_host_facts *facts, const char *name)
 {
-    return name[0] && rg_host_netdev(&facts->devices, name);
+    const struct rg_names *netdevs = &facts->container.netdevs;
+    for (size_t i = 0; name[0] && i < netdevs->count; i++) {
+        if (strcmp(netdevs->name[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void judge_ctr_gid(const struct rg_host_facts *facts, struct rg_findings *findings)

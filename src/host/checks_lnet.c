@@ -315,22 +315,25 @@ static size_t judge_interface(const struct rg_host_facts *facts, const char *net
     if (!interface[0] || strcmp(net, "lo") == 0) {
         return 0;
     }
-    const struct rg_netdev *netdev = rg_host_netdev(&facts->devices, interface);
+    bool exists = false;
+    for (size_t i = 0; i < facts->container.netdevs.count; i++) {
+        exists |= strcmp(facts->container.netdevs.name[i], interface) == 0;
+    }
     for (size_t i = 0; i < facts->ports.address_count; i++) {
         has_ipv4 |= facts->ports.addresses[i].is_ipv4 &&
                     strcmp(facts->ports.addresses[i].netdev, interface) == 0;
     }
-    if (netdev && (has_ipv4 || !rg_reading_ok(&facts->ports.addresses_at))) {
+    if (exists && (has_ipv4 || !rg_reading_ok(&facts->ports.addresses_at))) {
         return 0;
     }
     struct rg_finding *finding =
         rg_find(findings, RG_VERDICT_FAIL, interface,
-                netdev ? "Network %s names an interface without an IPv4 address."
+                exists ? "Network %s names an interface without an IPv4 address."
                        : "Network %s names an interface that does not exist.",
                 net);
     rg_find_value(finding, "%s on %s", net, interface);
     rg_find_where(finding, at);
-    if (netdev) {
+    if (exists) {
         rg_find_remedy(finding, "ip addr add ADDRESS/PREFIX dev %s && ip link set %s up", interface,
                        interface);
     } else {

@@ -24,9 +24,11 @@ void rg_host_read_container(struct rg_source *source, struct rg_host_facts *fact
         container->is_kubernetes |= i >= 3;
     }
     rg_source_list(source, &container->nodes, "/dev/infiniband");
+    rg_source_list(source, &container->netdevs, "/sys/class/net");
 }
 
 void rg_host_free_container(struct rg_host_container *container)
 {
     rg_names_free(&container->nodes);
+    rg_names_free(&container->netdevs);
 }

@@ -12,7 +12,8 @@ struct rg_host_container {
     bool is_here;  /* this is a container */
     char sign[64]; /* by which this is known: a path */
     bool is_kubernetes;
-    struct rg_names nodes; /* /dev/infiniband; owned */
+    struct rg_names nodes;   /* /dev/infiniband; owned */
+    struct rg_names netdevs; /* all interfaces of this network namespace; owned */
 };
 
 void rg_host_read_container(struct rg_source *source, struct rg_host_facts *facts);

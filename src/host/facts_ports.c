@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/encode.h"
 #include "host/facts.h"
+#include "host/filtered.h"
 #include "host/json.h"
 
 #include <arpa/inet.h>
@@ -328,6 +329,17 @@ void rg_host_parse_gid_settings(struct span content, const struct rg_reading *at
     }
 }
 
+/* The same files hold credentials. */
+static bool names_gid_index(struct span line)
+{
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(gid_names); i++) {
+        if (memmem(line.ptr, line.len, gid_names[i], strlen(gid_names[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void read_gid_settings(struct rg_source *source, struct rg_host_facts *facts)
 {
     const char *const files[] = {"/etc/nccl.conf", "/etc/environment", "/etc/default/minio",
@@ -338,7 +350,9 @@ static void read_gid_settings(struct rg_source *source, struct rg_host_facts *fa
         if (!files[i][0]) {
             continue;
         }
-        rg_source_read(source, &text, &at, "%s", files[i]);
+        char name[RG_HOST_PATH_MAX + 16];
+        snprintf(name, sizeof name, "gid-index%s%s", files[i][0] == '/' ? "" : "/", files[i]);
+        rg_filtered_read(source, name, files[i], names_gid_index, &text, &at);
         rg_host_parse_gid_settings(rg_buf_span(&text), &at, &facts->ports);
     }
 }

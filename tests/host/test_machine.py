@@ -1,0 +1,277 @@
+"""PCI Express, memory, NUMA, interrupts, GPUs and containers: healthy machines, and one change for
+every check, which turns that check and no other."""
+
+import json
+
+import pytest
+
+import forest
+from forest import GPU, NIC, PCI, SWITCH, config_space, interrupts, limits, meminfo, mutate, status
+
+
+def gpu_host():
+    tree = {**forest.system(), **forest.switch(), **forest.connectx()}
+    gpu = forest.pci(GPU, 0x10DE, 0x2230, 0x030000, driver="nvidia", iommu="identity")
+    tree.update(gpu)
+    tree.update({
+        f"{PCI}/{NIC}/iommu_group": forest.Link("../../../kernel/iommu_groups/7"),
+        f"{PCI}/{GPU}/resource": bars(64 << 30),
+        "/proc/driver/nvidia/version":
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build\n"
+            "GCC version:  gcc version 11.4.1",
+        f"/proc/driver/nvidia/gpus/{GPU}/information": "Model: \t\t NVIDIA RTX A6000\nIRQ: 16\n",
+        "/proc/driver/nvidia-fs/version": "version: 2.19",
+        "/.railgate/gpu/xid": "0",
+        "/proc/modules": tree["/proc/modules"].replace("mlx5_ib, Live 0x0\nib_uverbs",
+                                                       "mlx5_ib,nvidia_peermem, Live 0x0\nib_uverbs")
+                         + "nvidia_peermem 16384 0 - Live 0x0\n",
+    })
+    return tree
+
+
+def bars(window):
+    rows = [(0xA0000000, 0xA0FFFFFF), (0x200000000000, 0x200000000000 + window - 1), (0, 0),
+            (0xA1000000, 0xA1FFFFFF), (0, 0), (0, 0)]
+    return "".join(f"0x{a:016x} 0x{b:016x} 0x{0x14220c if b else 0:016x}\n" for a, b in rows)
+
+
+def service_files(unit, pid=4242, memlock="infinity", user="gateway", soft="unlimited"):
+    group = f"/sys/fs/cgroup/system.slice/{unit}"
+    return {
+        f"/usr/lib/systemd/system/{unit}":
+            f"[Unit]\nAfter=network-online.target\n[Service]\nUser={user}\nExecStart=/usr/bin/x\n"
+            f"LimitMEMLOCK={memlock}\n",
+        f"{group}/cgroup.procs": f"{pid}\n{pid + 1}\n",
+        f"{group}/memory.max": "max",
+        f"{group}/rdma.max": "mlx5_0 hca_handle=max hca_object=max",
+        f"/proc/{pid}/limits": limits(soft),
+        f"/proc/{pid}/status": status("0000000000000000"),
+    }
+
+
+def service_host():
+    """A host whose service has a name of its own, so that no other group looks at it."""
+    return {**forest.system(), **forest.switch(), **forest.connectx(), **service_files("app.service")}
+
+
+def container():
+    tree = {**forest.system(forest.DEBIAN), **forest.switch(), **forest.connectx()}
+    tree.update(roce_port())
+    tree.update({"/.dockerenv": "", "/run/secrets/kubernetes.io/serviceaccount/namespace": "ml"})
+    return tree
+
+
+def roce_port():
+    port = "/sys/class/infiniband/mlx5_0/ports/1"
+    return {
+        f"{port}/link_layer": "Ethernet",
+        f"{port}/gids/0": "0000:0000:0000:0000:0000:ffff:ac10:2c29",
+        f"{port}/gid_attrs/types/0": "RoCE v2",
+        f"{port}/gid_attrs/ndevs/0": "ib0",
+    }
+
+
+MINE = ("PCIE", "IOMMU", "MEMLOCK", "MR-PROBE", "HUGE", "MEMCG", "RDMA-CG", "DEVRES", "NUMA", "IRQ",
+        "GPU", "PEERMEM", "DMABUF", "BAR1", "TOPO", "GDS", "XID", "CTR")
+
+
+def mine(report):
+    return {i: v for i, v in forest.verdicts(report).items() if i.startswith(MINE)}
+
+
+def test_gpu_host_is_well(tmp_path):
+    found = mine(forest.judge(gpu_host(), tmp_path, "--for", "gpu-client"))
+    assert {i for i, v in found.items() if v != "ok"} == {"CTR-DEV", "CTR-LOCK", "CTR-GID"}
+    assert {i for i, v in found.items() if v == "skip"} == {"CTR-DEV", "CTR-LOCK", "CTR-GID"}
+
+
+def test_service_host_is_well(tmp_path):
+    report = forest.judge(service_host(), tmp_path, "--unit", "app.service", "--memory", "16G")
+    assert set(mine(report).values()) == {"ok", "skip"}
+    assert forest.worst(report, "MEMLOCK")["subject"] == "app.service"
+
+
+def test_container_is_well(tmp_path):
+    found = mine(forest.judge(container(), tmp_path))
+    assert found["CTR-DEV"] == found["CTR-LOCK"] == found["CTR-GID"] == "ok"
+
+
+NET = f"{PCI}/{NIC}"
+
+GPU_MUTATIONS = [
+    ("PCIE-LINK", "fail", {f"{NET}/current_link_width": "4"}),
+    ("PCIE-LINK", "warn", {f"{NET}/max_link_speed": "32.0 GT/s PCIe"}),
+    ("PCIE-LINK", "fail", {f"{PCI}/{SWITCH[1]}/current_link_speed": "2.5 GT/s PCIe"}),
+    ("PCIE-LINK", "skip", {f"{NET}/current_link_speed": "Unknown"}),
+    ("PCIE-MRRS", "warn", {f"{NET}/config": config_space(read=256)}),
+    ("PCIE-MRRS", "warn", {f"{NET}/config": config_space(payload=128)}),
+    ("PCIE-RO", "warn", {f"{NET}/config": config_space(relaxed=False)}),
+    ("PCIE-ACS", "warn", {f"{PCI}/{SWITCH[2]}/config": config_space(6, acs=0x1D)}),
+    ("PCIE-ACS", "skip", {"/proc/cpuinfo": "vendor_id\t: GenuineIntel\nflags\t: fpu hypervisor\n"}),
+    ("IOMMU", "warn", {"/sys/kernel/iommu_groups/7/type": "DMA-FQ"}),
+    ("MEMLOCK", "fail", {"/proc/self/limits": limits("8388608"),
+                         "/proc/self/status": status("0000000000000000")}),
+    ("MEMLOCK", "warn", {"/proc/self/limits": limits("68719476736"),
+                         "/proc/self/status": status("0000000000000000")}),
+    ("MEMLOCK", "skip", {"/proc/self/limits": "nothing of the kind"}),
+    ("MR-PROBE", "fail", {"/.railgate/verbs/registration": "mr mlx5_0 0 9 1048576 0 67108864 12"}),
+    ("MR-PROBE", "skip", {"/.railgate/verbs/registration": "mr mlx5_0 0 9 1048576 zero"}),
+    ("MEMCG", "ok", {}),
+    ("RDMA-CG", "fail", {"/sys/fs/cgroup/user.slice/user-0.slice/rdma.max":
+                         "mlx5_0 hca_handle=2 hca_object=20"}),
+    ("RDMA-CG", "warn", {"/sys/fs/cgroup/user.slice/user-0.slice/rdma.max":
+                         "mlx5_0 hca_handle=2 hca_object=500"}),
+    ("DEVRES", "warn", {"/.railgate/netlink/rdma-resources": "dev mlx5_0 qp 120000"}),
+    ("NUMA", "warn", {f"{NET}/numa_node": "-1"}),
+    ("IRQ", "warn", {"/proc/interrupts": interrupts(NIC, [5, 5, 5, 5, 5, 5])}),
+    ("IRQ", "skip", {"/proc/interrupts": interrupts("0000:99:00.0", [0, 1])}),
+    ("GPU-DRV", "fail", {"/proc/driver/nvidia/version": "NVRM version: gone"}),
+    ("PEERMEM", "fail", {"/proc/modules": gpu_host()["/proc/modules"].replace(",nvidia_peermem,",
+                                                                              ","),
+                         "/.railgate/verbs/registration":
+                             "mr mlx5_0 0 95 1048576 0 67108864 0 134217728 0"}),
+    ("DMABUF", "warn", {"/.railgate/verbs/registration":
+                        "mr mlx5_0 0 95 1048576 0 67108864 0 134217728 0"}),
+    ("BAR1", "warn", {f"{PCI}/{GPU}/resource": bars(256 << 20)}),
+    ("BAR1", "skip", {f"{PCI}/{GPU}/resource": "0xzz"}),
+    ("TOPO", "warn", {f"{PCI}/{GPU}/numa_node": "1"}),
+    ("GDS", "skip", {"/proc/driver/nvidia-fs/version": None}),
+    ("XID", "warn", {"/.railgate/gpu/xid": "3 NVRM: Xid (PCI:0000:3e:00): 79, GPU has fallen off"}),
+    ("XID", "skip", {"/.railgate/gpu/xid": None}),
+]
+
+
+@pytest.mark.parametrize("check, verdict, changes",
+                         [m for m in GPU_MUTATIONS if m[2]],
+                         ids=[f"{m[0]}-{m[1]}-{i}" for i, m in enumerate(GPU_MUTATIONS) if m[2]])
+def test_gpu_mutation(tmp_path, check, verdict, changes):
+    also = {"PEERMEM": ["DMABUF"], "MR-PROBE": ["DMABUF"]}.get(check, [])
+    forest.assert_turns(gpu_host(), tmp_path, ["--for", "gpu-client"], check, verdict, changes, also)
+
+
+def test_small_window_is_a_failure_when_more_is_planned(tmp_path):
+    tree = mutate(gpu_host(), {f"{PCI}/{GPU}/resource": bars(256 << 20)})
+    for size, verdict in (("192M", "ok"), ("224M", "fail")):
+        report = forest.judge(tree, tmp_path, "--for", "gpu-client", "--memory", size)
+        assert forest.verdicts(report)["BAR1"] == verdict
+
+
+def test_topology(tmp_path):
+    """Behind one switch, behind two root ports, and across sockets."""
+    near = forest.worst(forest.judge(gpu_host(), tmp_path, "--for", "gpu-client"), "TOPO")
+    assert near["value"].startswith("PIX")
+    own_root = mutate(gpu_host(), {f"{PCI}/{SWITCH[3]}/secondary_bus_number": "99",
+                                   f"{PCI}/{SWITCH[3]}/subordinate_bus_number": "99"})
+    own_root.update(forest.pci("0000:3a:01.0", 0x8086, 1, 0x060400, buses=(0x3E, 0x3E),
+                               config=config_space(4, acs=0)))
+    far = forest.worst(forest.judge(own_root, tmp_path, "--for", "gpu-client"), "TOPO")
+    assert far["verdict"] == "warn" and far["value"].startswith("PHB")
+
+
+def test_registers_need_root(tmp_path):
+    """64 bytes of configuration space are what others get: skipped, and said why."""
+    tree = gpu_host()
+    for address in [NIC, *SWITCH]:
+        tree[f"{PCI}/{address}/config"] = config_space(length=64)
+    report = forest.judge(tree, tmp_path, "--for", "gpu-client")
+    for check in ("PCIE-MRRS", "PCIE-RO", "PCIE-ACS"):
+        finding = forest.worst(report, check)
+        assert finding["verdict"] == "skip" and "root" in finding["summary"]
+
+
+SERVICE = "/sys/fs/cgroup/system.slice/app.service"
+
+SERVICE_MUTATIONS = [
+    ("MEMLOCK", "fail", {"/proc/4242/limits": limits("8388608")}),
+    ("MEMLOCK", "fail", {"/proc/4242/limits": limits("1073741824")}),
+    ("MEMLOCK", "warn", {"/proc/4242/limits": limits("68719476736")}),
+    ("MEMLOCK", "skip", {"/proc/4242/limits": None}),
+    ("MEMCG", "warn", {f"{SERVICE}/memory.max": "8589934592"}),
+    ("MEMCG", "warn", {f"{SERVICE}/memory.max": "17179869184"}),
+    ("RDMA-CG", "fail", {f"{SERVICE}/rdma.max": "mlx5_0 hca_handle=0 hca_object=max"}),
+    ("HUGE", "warn", {"/sys/kernel/mm/transparent_hugepage/enabled": "always madvise [never]"}),
+    ("HUGE", "skip", {"/proc/meminfo": None}),
+    ("NUMA", "warn", {"/proc/4242/status": status("0000000000000000", "32-63")}),
+]
+
+
+@pytest.mark.parametrize("check, verdict, changes", SERVICE_MUTATIONS,
+                         ids=[f"{m[0]}-{m[1]}-{i}" for i, m in enumerate(SERVICE_MUTATIONS)])
+def test_service_mutation(tmp_path, check, verdict, changes):
+    also = {"HUGE": ["GW-PIN"]}.get(check, [])
+    forest.assert_turns(service_host(), tmp_path, ["--unit", "app", "--memory", "16G"], check,
+                        verdict, changes, also)
+
+
+def test_limit_of_a_service_that_does_not_run(tmp_path):
+    tree = mutate(service_host(), {f"{SERVICE}/cgroup.procs": None})
+    options = ["--unit", "app", "--memory", "16G"]
+    unit = "/usr/lib/systemd/system/app.service"
+    assert forest.verdicts(forest.judge(tree, tmp_path, *options))["MEMLOCK"] == "ok"
+    for text, verdict in (("LimitMEMLOCK=64M", "fail"), ("LimitMEMLOCK=32G", "warn"),
+                          ("LimitMEMLOCK=8M:infinity", "fail"), ("", "fail")):
+        changed = mutate(tree, {unit: "[Service]\nUser=app\n" + text})
+        assert forest.verdicts(forest.judge(changed, tmp_path, *options))["MEMLOCK"] == verdict
+    # A drop-in wins, the last one, and only in its section.
+    drop_in = mutate(tree, {unit: "[Service]\nUser=app\n",
+                            "/etc/systemd/system/app.service.d/10.conf":
+                                "[Service]\nLimitMEMLOCK=1M\n",
+                            "/etc/systemd/system/app.service.d/20.conf":
+                                "[Service]\nLimitMEMLOCK=infinity\n[Unit]\nLimitMEMLOCK=1M\n"})
+    assert forest.verdicts(forest.judge(drop_in, tmp_path, *options))["MEMLOCK"] == "ok"
+    default = mutate(tree, {unit: "[Service]\nUser=app\n",
+                            "/etc/systemd/system.conf":
+                                "[Manager]\nDefaultLimitMEMLOCK=infinity\n"})
+    assert forest.verdicts(forest.judge(default, tmp_path, *options))["MEMLOCK"] == "ok"
+
+
+def test_unit_that_was_not_restarted(tmp_path):
+    tree = mutate(service_host(), {"/proc/4242/limits": limits("8388608")})
+    report = forest.judge(tree, tmp_path, "--unit", "app", "--memory", "16G")
+    finding = forest.worst(report, "MEMLOCK")
+    assert "restart" in finding["summary"] and "systemctl restart app.service" in finding["remedy"]
+
+
+CONTAINER_MUTATIONS = [
+    ("CTR-DEV", "fail", {"/dev/infiniband/uverbs0": None}),
+    ("CTR-DEV", "warn", {"/dev/infiniband/rdma_cm": None}),
+    ("CTR-LOCK", "fail", {"/proc/self/limits": limits("65536"),
+                          "/proc/self/status": status("00000000a80425fb")}),
+    ("CTR-GID", "fail", {"/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0": "ens9"}),
+]
+
+
+@pytest.mark.parametrize("check, verdict, changes", CONTAINER_MUTATIONS,
+                         ids=[f"{m[0]}-{m[1]}" for m in CONTAINER_MUTATIONS])
+def test_container_mutation(tmp_path, check, verdict, changes):
+    also = {"CTR-LOCK": ["MEMLOCK"],
+            # What reaches an address that is gone is judged with the ports.
+            "CTR-GID": ["GID-TABLE", "PORT-MTU", "ADDR", "PFC-ON", "LLDP-OWNER"]}.get(check, [])
+    report = forest.assert_turns(container(), tmp_path, [], check, verdict, changes, also)
+    assert "in the pod" in forest.worst(report, check)["remedy"]
+
+
+def test_container_without_its_devices(tmp_path):
+    """sysfs shows the host's card; nothing was passed in."""
+    tree = mutate(container(), {"/dev/infiniband": None,
+                                "/.railgate/dev/infiniband.json": None})
+    report = forest.judge(tree, tmp_path)
+    assert forest.verdicts(report)["CTR-DEV"] == "fail"
+
+
+def test_remedies_follow_the_distribution(tmp_path):
+    for release, word in ((forest.RHEL, "grubby"), (forest.DEBIAN, "update-grub")):
+        tree = mutate(gpu_host(), {"/etc/os-release": release,
+                                   "/sys/kernel/iommu_groups/7/type": "DMA"})
+        report = forest.judge(tree, tmp_path, "--for", "gpu-client")
+        assert word in forest.worst(report, "IOMMU")["remedy"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 4096, b"\xff" * 5000, b"a" * 70000, b"\n" * 999,
+                                     b"-9223372036854775809", b"0x", b"%s%n\x1b[31m"])
+def test_strange_files_never_break_it(tmp_path, content):
+    """Every file of the tree in turn... all at once: it still answers, and colours nothing."""
+    base = {**gpu_host(), **service_files("app.service"), **container()}
+    tree = {p: c if isinstance(c, forest.Link) else content for p, c in base.items()}
+    report = forest.judge(tree, tmp_path, "--unit", "app")
+    assert "\x1b" not in json.dumps(report)
