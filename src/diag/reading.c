@@ -21,6 +21,7 @@
 #define FIELD_BYTES_MAX (1u << 30) /* of a binary field; more is not an export */
 #define DAY_USEC        (86400 * (int64_t)1000000)
 #define HALF_YEAR_USEC  (180 * DAY_USEC)
+#define MONTH_USEC      (31 * DAY_USEC)
 
 enum block_state {
     BLOCK_NONE,
@@ -131,8 +132,11 @@ static void choose_year(struct reading *reading, struct rg_stamp *stamp)
     if (usec < reading->last_usec - HALF_YEAR_USEC) {
         reading->year++; /* December, then January */
         usec = rg_stamp_set_year(stamp->usec, reading->year);
-    } else if (usec > reading->last_usec + HALF_YEAR_USEC) {
-        usec = rg_stamp_set_year(stamp->usec, reading->year - 1); /* a late line of December */
+    } else {
+        int64_t earlier = rg_stamp_set_year(stamp->usec, reading->year - 1);
+        bool late =
+            usec > reading->last_usec + HALF_YEAR_USEC && reading->last_usec - earlier < MONTH_USEC;
+        usec = late ? earlier : usec; /* a line of December among those of January */
     }
     reading->last_usec = RG_MAX(reading->last_usec, usec);
     stamp->usec = usec;
