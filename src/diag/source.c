@@ -58,6 +58,7 @@ struct rg_inputs {
     size_t problem_count;
     uint64_t problems_left_out;
     bool unreadable;
+    bool broke_off; /* the member read last: its archive is broken, which was noted */
     uint64_t read_count;
     uint64_t done;
     uint64_t reported;
@@ -186,7 +187,8 @@ static int64_t take_date(struct span *name)
         i--;
     }
     if (digits != 8 || i < 2 || (name->ptr[i - 1] != '-' && name->ptr[i - 1] != '.') ||
-        date < 19900101 || date > 21001231) {
+        date < 19900101 || date > 21001231 || date / 100 % 100 < 1 || date / 100 % 100 > 12 ||
+        date % 100 < 1 || date % 100 > 31) {
         return 0;
     }
     *name = rg_span_head(*name, i - 1);
@@ -627,6 +629,7 @@ static int read_log(struct rg_inputs *inputs, struct tap *tap, const struct orig
         RG_BUF(sentence, 1024);
         rg_buf_addf(&sentence, "broke off: %s; what came before was read", err.message);
         note_problem(inputs, RG_PROBLEM_PARTIAL, origin->name, rg_buf_text(&sentence));
+        inputs->broke_off = true;
     }
     return 0;
 }
@@ -751,6 +754,9 @@ static int read_members(struct rg_inputs *inputs, struct archive *archive,
         if (rc == ARCHIVE_RETRY) {
             continue;
         }
+        if (rc < ARCHIVE_WARN && inputs->broke_off) {
+            return 0;
+        }
         if (rc < ARCHIVE_WARN) {
             RG_BUF(sentence, 1024);
             const char *reason = archive_error_string(archive);
@@ -759,6 +765,7 @@ static int read_members(struct rg_inputs *inputs, struct archive *archive,
             note_problem(inputs, RG_PROBLEM_PARTIAL, origin->name, rg_buf_text(&sentence));
             return 0;
         }
+        inputs->broke_off = false;
         rc = read_one_member(inputs, archive, entry, origin);
         if (rc < 0) {
             return rc;
@@ -938,7 +945,9 @@ static int order_items(struct rg_inputs *inputs, struct rg_error *err)
             inputs->items[i].order = first[inputs->items[i].family];
         }
     }
-    qsort(inputs->items, inputs->count, sizeof(*inputs->items), compare_items);
+    if (inputs->count > 0) {
+        qsort(inputs->items, inputs->count, sizeof(*inputs->items), compare_items);
+    }
     return 0;
 }
 

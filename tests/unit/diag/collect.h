@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define COLLECTED_MAX 2000
+#define COLLECTED_MAX 5000
 
 struct collected {
     struct rg_record record; /* its spans point to the strings below */
