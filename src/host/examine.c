@@ -19,6 +19,17 @@ struct attempt {
 
 /* ---- In the child ---- */
 
+static int check_baseline(const struct rg_host_facts *facts, struct rg_error *err)
+{
+    const struct rg_reading *at = &facts->counters.baseline_at;
+    if (!facts->plan.baseline[0] || rg_reading_ok(at)) {
+        return 0;
+    }
+    RG_BUF(why, 1024);
+    rg_reading_tell(at, &why);
+    return rg_failf(err, RG_SETTING, "The baseline is no use: %s", rg_buf_text(&why));
+}
+
 static json_t *examine(struct attempt *attempt, struct rg_error *err)
 {
     const struct rg_examination *what = attempt->what;
@@ -33,7 +44,7 @@ static json_t *examine(struct attempt *attempt, struct rg_error *err)
     for (size_t i = 0; i < attempt->hung_count; i++) {
         rg_source_avoid(source, attempt->hung[i]);
     }
-    if (rg_host_read(source, what->plan, &facts, err) < 0 ||
+    if (rg_host_read(source, what->plan, &facts, err) < 0 || check_baseline(facts, err) < 0 ||
         rg_host_judge(facts, &findings, err) < 0 ||
         (what->capture && rg_source_capture_result(source, err) < 0)) {
         return NULL;

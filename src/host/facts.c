@@ -6,19 +6,10 @@ typedef void reader(struct rg_source *source, struct rg_host_facts *facts);
 
 /* In this order: the later ones look at what the earlier ones have found. */
 static reader *const readers[] = {
-    rg_host_read_system,
-    rg_host_read_devices,
-    rg_host_read_ports,
-    rg_host_read_pcie,
-    rg_host_read_memory,
-    rg_host_read_numa,
-    rg_host_read_gpu,
-    rg_host_read_container,
-    rg_host_read_gateway,
-    rg_host_read_aistor,
-    rg_host_read_registrations,
-    rg_host_read_lustre,
-    rg_host_read_lnet,
+    rg_host_read_system,        rg_host_read_devices,   rg_host_read_ports,   rg_host_read_lossless,
+    rg_host_read_counters,      rg_host_read_pcie,      rg_host_read_memory,  rg_host_read_numa,
+    rg_host_read_gpu,           rg_host_read_container, rg_host_read_gateway, rg_host_read_aistor,
+    rg_host_read_registrations, rg_host_read_lustre,    rg_host_read_lnet,
 };
 
 void rg_host_facts_free(struct rg_host_facts *facts)

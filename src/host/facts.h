@@ -11,10 +11,12 @@
 
 #include "host/facts_aistor.h"
 #include "host/facts_container.h"
+#include "host/facts_counters.h"
 #include "host/facts_devices.h"
 #include "host/facts_gateway.h"
 #include "host/facts_gpu.h"
 #include "host/facts_lnet.h"
+#include "host/facts_lossless.h"
 #include "host/facts_lustre.h"
 #include "host/facts_memory.h"
 #include "host/facts_numa.h"
@@ -30,6 +32,8 @@ struct rg_host_facts {
     struct rg_host_system system;
     struct rg_host_devices devices;
     struct rg_host_ports ports;
+    struct rg_host_lossless lossless;
+    struct rg_host_counters counters;
     struct rg_host_pcie pcie;
     struct rg_host_memory memory;
     struct rg_host_numa numa;

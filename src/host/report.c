@@ -65,6 +65,19 @@ static json_t *tell_counts(const struct rg_findings *findings)
                      counts[RG_VERDICT_SKIP]);
 }
 
+/* All that were read: the baseline of a later report. */
+static json_t *tell_counters(const struct rg_host_counters *counters)
+{
+    json_t *object = json_object();
+    for (size_t i = 0; i < counters->count; i++) {
+        char name[RG_HOST_COUNTER_SUBJECT + RG_HOST_WORD_MAX + 8];
+        const struct rg_counter *counter = &counters->list[i];
+        snprintf(name, sizeof name, "%s %s", counter->subject, counter->name);
+        (void)json_object_set_new(object, name, json_integer(counter->now));
+    }
+    return object;
+}
+
 json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findings *findings)
 {
     char time[32];
@@ -87,6 +100,7 @@ json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findi
         json_decref(report);
         return NULL;
     }
+    (void)json_object_set_new(report, "counters", tell_counters(&facts->counters));
     add_text(report, "host", facts->system.hostname.text);
     add_text(report, "kernel", facts->system.kernel.text);
     add_text(report, "os", facts->system.os_name);

@@ -78,6 +78,33 @@ static int read_pfc(struct attribute attribute, struct rg_dcb *dcb, struct rg_er
     return 0;
 }
 
+/* Older kernels know the form without the recommendations at its end. */
+static int read_ets(struct attribute attribute, struct rg_dcb *dcb, struct rg_error *err)
+{
+    if (attribute.len < offsetof(struct ieee_ets, tc_reco_bw)) {
+        return malformed(err, "ETS is too short");
+    }
+    dcb->has_ets = true;
+    memcpy(dcb->bandwidth, attribute.data + offsetof(struct ieee_ets, tc_tx_bw),
+           sizeof dcb->bandwidth);
+    memcpy(dcb->algorithm, attribute.data + offsetof(struct ieee_ets, tc_tsa),
+           sizeof dcb->algorithm);
+    memcpy(dcb->class_of_priority, attribute.data + offsetof(struct ieee_ets, prio_tc),
+           sizeof dcb->class_of_priority);
+    return 0;
+}
+
+static int read_peer_pfc(struct attribute attribute, struct rg_dcb *dcb, struct rg_error *err)
+{
+    struct rg_dcb peer;
+    int rc = read_pfc(attribute, &peer, err);
+    if (rc == 0) {
+        dcb->has_peer_pfc = true;
+        dcb->peer_pfc_enabled = peer.pfc_enabled;
+    }
+    return rc;
+}
+
 static int read_rule(struct attribute attribute, struct rg_dcb *dcb, struct rg_error *err)
 {
     struct dcb_app rule;
@@ -126,6 +153,10 @@ static int read_ieee(struct attribute table, struct rg_dcb *dcb, struct rg_error
             rc = read_pfc(attribute, dcb, err);
         } else if (attribute.type == DCB_ATTR_IEEE_APP_TABLE) {
             rc = read_rules(attribute, dcb, err);
+        } else if (attribute.type == DCB_ATTR_IEEE_ETS) {
+            rc = read_ets(attribute, dcb, err);
+        } else if (attribute.type == DCB_ATTR_IEEE_PEER_PFC) {
+            rc = read_peer_pfc(attribute, dcb, err);
         }
         if (rc < 0) {
             return rc;
@@ -142,6 +173,10 @@ static int read_attributes(struct attributes list, struct rg_dcb *dcb, struct rg
 {
     struct attribute attribute;
     while (next_attribute(&list, &attribute)) {
+        if (attribute.type == DCB_ATTR_DCBX && attribute.len >= 1) {
+            dcb->has_dcbx = true;
+            dcb->dcbx = attribute.data[0];
+        }
         if (attribute.type != DCB_ATTR_IEEE) {
             continue;
         }

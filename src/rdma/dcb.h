@@ -16,16 +16,30 @@
 #define RG_DCB_DSCPS      64
 #define RG_DCB_NONE       (-1)
 
-/* Start from RG_DCB_INIT. */
+/* Bits of rg_dcb.dcbx: who runs the exchange of settings with the switch, and in which form. */
+#define RG_DCBX_HOST     0x01 /* a program on the host, such as lldpad */
+#define RG_DCBX_FIRMWARE 0x02 /* the card's own agent */
+#define RG_DCBX_CEE      0x04
+#define RG_DCBX_IEEE     0x08
+
+/* Start from rg_dcb_init. */
 struct rg_dcb {
-    bool known;                            /* the interface has DCB and has told */
-    uint8_t pfc_enabled;                   /* bit n: priority n is lossless */
+    bool known;          /* the interface has DCB and has told */
+    uint8_t pfc_enabled; /* bit n: priority n is lossless */
+    bool has_peer_pfc;   /* the switch has told its own, by LLDP */
+    uint8_t peer_pfc_enabled;
+    bool has_ets;
+    uint8_t class_of_priority[RG_DCB_PRIORITIES];
+    uint8_t bandwidth[RG_DCB_PRIORITIES]; /* of a traffic class, per cent */
+    uint8_t algorithm[RG_DCB_PRIORITIES]; /* of a traffic class: 0 strict, 2 ETS, … */
+    bool has_dcbx;
+    uint8_t dcbx;                          /* RG_DCBX_… */
     int8_t priority_of_dscp[RG_DCB_DSCPS]; /* RG_DCB_NONE: no rule */
     bool has_dscp_rules;                   /* then the port trusts DSCP */
     int8_t roce_priority;                  /* that a rule for UDP port 4791 names, or RG_DCB_NONE */
 };
 
-/* No DCB: nothing is lossless, no rules. */
+/* No DCB: nothing is lossless, no rules, all in class 0. */
 void rg_dcb_init(struct rg_dcb *dcb);
 
 /*

@@ -1,0 +1,176 @@
+/*
+ * Judges of the group "counters" (checks_counters.tbl): what rose between two readings. Pure.
+ *
+ * A limit is so many in so much time. Readings that are closer together than that time are not
+ * extrapolated: one error in a second is not 3600 an hour.
+ */
+#include "base/attr.h"
+#include "host/check.h"
+#include "host/facts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define NEVER     INT64_MAX
+#define NAMES_MAX 8
+
+struct limit {
+    int64_t count;    /* more than this … */
+    unsigned seconds; /* … in this time */
+};
+
+struct rule {
+    const char *names[NAMES_MAX];
+    struct limit warn, fail;
+    const char *accuses; /* whom a rise accuses */
+    const char *remedy;
+};
+
+/* By how much it may have risen, given the time between the readings. */
+static bool is_above(const struct limit *limit, int64_t rise, uint64_t apart_ms)
+{
+    if (limit->count == NEVER) {
+        return false;
+    }
+    uint64_t window_ms = (uint64_t)limit->seconds * 1000;
+    double allowed = apart_ms > window_ms
+                         ? (double)limit->count * (double)apart_ms / (double)window_ms
+                         : (double)limit->count;
+    return (double)rise > allowed;
+}
+
+static bool is_named(const struct rule *rule, const char *name)
+{
+    for (size_t i = 0; i < NAMES_MAX && rule->names[i]; i++) {
+        if (strcmp(rule->names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void tell_where(struct rg_finding *finding, const struct rg_counter *counter)
+{
+    if (counter->is_netdev && strcmp(counter->name, "carrier_changes") == 0) {
+        rg_find_where_text(finding, "/sys/class/net/%s/%s", counter->subject, counter->name);
+    } else if (counter->is_netdev) {
+        rg_find_where_text(finding, "ethtool -S %s", counter->subject);
+    } else {
+        int device = (int)strcspn(counter->subject, "/");
+        rg_find_where_text(finding, "/sys/class/infiniband/%.*s/ports/%s/%s/%s", device,
+                           counter->subject, counter->subject + device + 1,
+                           counter->is_hardware ? "hw_counters" : "counters", counter->name);
+    }
+}
+
+static void judge_rise(const struct rg_host_facts *facts, const struct rule *rule,
+                       const struct rg_counter *counter, struct rg_findings *findings)
+{
+    uint64_t apart_ms = facts->counters.apart_ms;
+    int64_t rise = counter->now - counter->before;
+    enum rg_verdict verdict = is_above(&rule->fail, rise, apart_ms)   ? RG_VERDICT_FAIL
+                              : is_above(&rule->warn, rise, apart_ms) ? RG_VERDICT_WARN
+                                                                      : RG_VERDICT_OK;
+    if (verdict == RG_VERDICT_OK) {
+        return;
+    }
+    struct rg_finding *finding =
+        rg_find(findings, verdict, counter->subject, "%s rose by %" PRId64 " in %.1f s: %s.",
+                counter->name, rise, (double)apart_ms / 1000, rule->accuses);
+    rg_find_value(finding, "%" PRId64 ", before %" PRId64, counter->now, counter->before);
+    tell_where(finding, counter);
+    rg_find_remedy(finding, "%s", rule->remedy);
+}
+
+static void judge_rule(const struct rg_host_facts *facts, struct rg_findings *findings,
+                       const struct rule *rule)
+{
+    const struct rg_host_counters *counters = &facts->counters;
+    size_t known = 0;
+    size_t compared = 0;
+    size_t before = findings->count;
+    for (size_t i = 0; i < counters->count; i++) {
+        const struct rg_counter *counter = &counters->list[i];
+        if (!is_named(rule, counter->name)) {
+            continue;
+        }
+        known++;
+        if (counter->has_before) {
+            compared++;
+            judge_rise(facts, rule, counter, findings);
+        }
+    }
+    if (known == 0 || findings->count > before) {
+        return;
+    }
+    if (compared == 0) {
+        (void)rg_find(findings, RG_VERDICT_SKIP, "", "%s",
+                      counters->other_boot
+                          ? "The baseline is of before the last boot."
+                          : "There is one reading only: what a counter stands at proves nothing.");
+        return;
+    }
+    struct rg_finding *finding =
+        rg_find(findings, RG_VERDICT_OK, "", "%zu counters, no rise that matters in %.1f s.",
+                compared, (double)counters->apart_ms / 1000);
+    if (counters->baseline_at.path[0]) {
+        rg_find_where_text(finding, "compared with %s", counters->baseline_at.path);
+    } else {
+        rg_find_where_text(finding, "two readings");
+    }
+}
+
+#define CABLE                                                                                      \
+    "iblinkinfo -D 0 2>/dev/null || ethtool -m INTERFACE   # reseat, then replace the cable"
+#define FABRIC "railgate doctor explain PFC-ON   # then the counters of the switches on the way"
+
+#define JUDGE(name, ...)                                                                           \
+    void judge_##name(const struct rg_host_facts *facts, struct rg_findings *findings)             \
+    {                                                                                              \
+        static const struct rule rule = {__VA_ARGS__};                                             \
+        judge_rule(facts, findings, &rule);                                                        \
+    }
+
+JUDGE(cnt_link, {"link_downed"}, {NEVER, 1}, {0, 1}, "the link was lost (cable or port)", CABLE)
+JUDGE(cnt_carrier, {"carrier_changes"}, {2, 1}, {NEVER, 1}, "the carrier flaps", CABLE)
+JUDGE(cnt_symbol, {"symbol_error"}, {10, 1}, {120, 3600}, "the signal is bad", CABLE)
+JUDGE(cnt_recovery, {"link_error_recovery"}, {5, 60}, {NEVER, 1}, "the signal is bad", CABLE)
+JUDGE(cnt_integrity, {"local_link_integrity_errors", "excessive_buffer_overrun_errors"}, {NEVER, 1},
+      {0, 1}, "the signal is bad, or buffers overrun", CABLE)
+JUDGE(cnt_rcv, {"port_rcv_errors"}, {10, 1}, {NEVER, 1}, "packets arrive damaged", CABLE)
+JUDGE(cnt_discard, {"port_xmit_discards"}, {100, 1}, {NEVER, 1}, "congestion, or no credits",
+      "perfquery -x   # and the same of the switch port")
+/* A rise is information: it warns only when the port waited most of the time. */
+JUDGE(cnt_wait, {"port_xmit_wait"}, {100000000, 1}, {NEVER, 1}, "congestion downstream",
+      "ibqueryerrors --details   # where in the fabric do ports wait?")
+JUDGE(cnt_vl15, {"VL15_dropped"}, {0, 1}, {NEVER, 1}, "the subnet manager's questions are dropped",
+      "sminfo; journalctl -u opensm --since -1h")
+JUDGE(cnt_seq, {"out_of_sequence", "packet_seq_err", "implied_nak_seq_err"}, {0, 1}, {NEVER, 1},
+      "packets are lost in the fabric", FABRIC)
+JUDGE(cnt_ack, {"local_ack_timeout_err"}, {1, 1}, {NEVER, 1}, "a peer or the path to it is dead",
+      FABRIC)
+JUDGE(cnt_rnr, {"rnr_nak_retry_err"}, {NEVER, 1}, {0, 1}, "a peer posts no receives",
+      "# look for a stuck or overloaded process at the peer")
+JUDGE(cnt_dup, {"duplicate_request"}, {0, 1}, {NEVER, 1}, "acknowledgements are lost", FABRIC)
+JUDGE(cnt_retry,
+      {"req_transport_retries_exceeded", "req_rnr_retries_exceeded", "resp_local_length_error",
+       "resp_remote_access_errors", "resp_cqe_error", "req_cqe_error", "req_remote_access_errors",
+       "req_remote_invalid_request"},
+      {NEVER, 1}, {0, 1}, "queue pairs have died",
+      "dmesg | tail -50   # and the log of the program that owns them")
+JUDGE(cnt_icrc, {"rx_icrc_encapsulated"}, {NEVER, 1}, {0, 1}, "a switch or card damages data",
+      "# take switches out of the path one by one; update firmware")
+JUDGE(cnt_slow, {"roce_slow_restart", "roce_adp_retrans"}, {10, 1}, {NEVER, 1},
+      "losses are being repaired", FABRIC)
+JUDGE(cnt_buffer, {"out_of_buffer"}, {0, 1}, {NEVER, 1}, "the receiver's CPU is too slow",
+      "top -H   # the receiver's threads; then its NUMA node and interrupts")
+JUDGE(cnt_efa,
+      {"retrans_pkts", "retrans_timeout_events", "impaired_remote_conn_events",
+       "unresponsive_remote_events", "rx_drops"},
+      {0, 1}, {10000, 1}, "SRD loses packets or peers",
+      "# check placement group, security group (all traffic to itself) and the peers named by the "
+      "program")
+JUDGE(cnt_irdma,
+      {"rxVlanErrors", "ip4InDiscards", "InProtoErrors", "RetransSegs", "ip6InDiscards",
+       "tcpRetransSegs"},
+      {0, 1}, {NEVER, 1}, "packets are discarded or sent again", FABRIC)
