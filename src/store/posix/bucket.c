@@ -15,6 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define GONE_TRIES    15
+#define GONE_PAUSE_US 100000u
+
 #define REMOVE_DEPTH_MAX 8
 #define REMOVE_TRIES     64
 /* What names the bucket itself among the locks of its keys: no key is a single slash. */
@@ -223,9 +226,21 @@ void rg_posix_bucket_forget(struct rg_posix_bucket *bucket)
     RG_MUST(pthread_mutex_unlock(&bucket->posix->buckets_mutex));
 }
 
+/*
+ * The attributes of a directory that another client removed may come from a cache (GlusterFS: for a
+ * second). As this is asked only when something is stale already, there is time to wait for it.
+ */
+static bool is_gone(const struct rg_posix_bucket *bucket, bool is_stale)
+{
+    for (int i = 0; is_stale && i < GONE_TRIES && !rg_posix_is_removed(bucket->fd); i++) {
+        usleep(GONE_PAUSE_US);
+    }
+    return rg_posix_is_removed(bucket->fd);
+}
+
 int rg_posix_bucket_blame(struct rg_posix_bucket *bucket, int rc, struct rg_error *err)
 {
-    if (rc != -RG_SERVICE_UNAVAILABLE || !rg_posix_is_removed(bucket->fd)) {
+    if (rc != -RG_SERVICE_UNAVAILABLE || !is_gone(bucket, err && err->os_errno == ESTALE)) {
         return rc;
     }
     rg_posix_bucket_forget(bucket);

@@ -11,7 +11,13 @@
 #include <string.h>
 
 /* How often an object is opened again that was replaced before its metadata was read. */
-#define OPEN_TRIES 16
+#define OPEN_TRIES 30
+
+/* The pauses between them where a mount's cache lags behind: GlusterFS believes an entry for a
+ * second by default, and an overwrite by another client is ESTALE for as long. All together: 1.9 s.
+ */
+#define OPEN_PAUSE_US_MIN 100u
+#define OPEN_PAUSE_US_MAX 100000u
 
 /* ---- Reading ---- */
 
@@ -78,8 +84,11 @@ int rg_posix_object_open_in(struct rg_posix_bucket *bucket, const struct rg_posi
                             struct rg_object **ret_object, struct rg_error *err)
 {
     struct rg_error inner = RG_ERROR_INIT;
-    int rc = -RG_OPERATION_ABORTED;
-    for (int i = 0; i < OPEN_TRIES && was_replaced(rc, &inner); i++) {
+    int rc = open_once(bucket, split, ret_object, &inner);
+    for (int i = 1; i < OPEN_TRIES && was_replaced(rc, &inner); i++) {
+        if (rc != -RG_OPERATION_ABORTED) {
+            usleep(i > 10 ? OPEN_PAUSE_US_MAX : OPEN_PAUSE_US_MIN << (i - 1));
+        }
         rc = open_once(bucket, split, ret_object, &inner);
     }
     if (rc && err) {
