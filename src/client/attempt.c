@@ -100,6 +100,16 @@ int rg_attempt_begin(struct rg_client *client, const struct rg_piece *piece,
     return 0;
 }
 
+bool rg_attempt_is_stale(struct rg_attempt *attempt, const char *reason)
+{
+    if (!attempt || !attempt->lane || !attempt->lane->has_session ||
+        (strcmp(reason, "no-session") != 0 && strcmp(reason, "invalid-token") != 0)) {
+        return false;
+    }
+    attempt->lane->has_session = false;
+    return true;
+}
+
 /* ---- What the server says about the way ---- */
 
 void rg_piece_reason(const struct rg_http_answer *answer, char reason[RG_REASON_MAX + 1])

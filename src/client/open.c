@@ -4,6 +4,7 @@
 #include "client/client.h"
 #include "client/failure.h"
 #include "client/rails.h"
+#include "client/session.h"
 #include "client/staging.h"
 
 #include "base/attr.h"
@@ -69,6 +70,9 @@ void rg_client_close(struct rg_client *client)
         return;
     }
     rg_staging_close(client->staging);
+    if (client->rails && client->http) {
+        rg_client_sessions_end(client);
+    }
     rg_rails_close(client->rails);
     rg_http_pool_close(client->http);
     rg_config_free(&client->config);

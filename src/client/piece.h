@@ -101,6 +101,12 @@ int rg_attempt_begin(struct rg_client *client, const struct rg_piece *piece,
 /* Ends the window. After it no peer reaches the memory. May be called again, then does nothing. */
 void rg_attempt_end(struct rg_attempt *attempt, bool settled);
 
+/*
+ * Whether a decline for this reason says that the lane's session is no more; then the lane forgets
+ * it, and the next attempt on it makes another.
+ */
+bool rg_attempt_is_stale(struct rg_attempt *attempt, const char *reason);
+
 /* What became of an attempt by RDMA. */
 enum rg_verdict {
     RG_VERDICT_DONE,     /* by RDMA, or (GET) by HTTP in the answer */

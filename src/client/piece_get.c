@@ -22,6 +22,8 @@ struct get {
     struct rg_piece_result result;
     char reason[RG_REASON_MAX + 1];
     enum rg_path_choice choice;
+    bool is_stale;              /* the answer said so */
+    bool may_renew;             /* a lost session is made anew, rather than the body taken */
     struct rg_attempt *attempt; /* whose window ends before a body is taken; NULL: none */
     /* What came by HTTP. */
     uint64_t received;
@@ -129,6 +131,14 @@ static int begin_body(void *context, const struct rg_http_answer *answer, bool i
                  "the object has %" PRIu64 " bytes, and there is room for %" PRIu64, length,
                  piece->length);
         return refuse(get, RG_STATUS_USAGE, why);
+    }
+    if (get->may_renew && is_declined(answer)) {
+        char reason[RG_REASON_MAX + 1];
+        rg_piece_reason(answer, reason);
+        get->is_stale = rg_attempt_is_stale(get->attempt, reason);
+        if (get->is_stale) {
+            return refuse(get, RG_STATUS_RDMA_DECLINED, "the session is lost");
+        }
     }
     if (answer->status != (piece->is_range ? 206 : 200)) {
         return refuse(get, RG_STATUS_SERVER,
@@ -388,7 +398,6 @@ static enum rg_verdict attempt_rdma(struct get *get, struct rg_client_rail *rail
         return rc == -RG_STATUS_RDMA_DECLINED ? RG_VERDICT_DECLINED : RG_VERDICT_FAILED;
     }
     struct rg_http_sink sink = {.begin = begin_body, .take = take_body, .context = get};
-    bool had_session = attempt.lane->has_session;
     rg_request_headers_cut(&get->call, get->header_count);
     rg_request_header(&get->call, "x-amz-rdma-token", rg_buf_text(&token));
     get->call.once = true;
@@ -398,13 +407,12 @@ static enum rg_verdict attempt_rdma(struct get *get, struct rg_client_rail *rail
     get->attempt = &attempt;
     get->received = 0;
     get->sink_failure.status = RG_STATUS_OK;
+    get->is_stale = false;
     rc = rg_request_send(get->client, &get->call, answer, failure);
     enum rg_verdict verdict = judge_exchange(get, rail, rc, answer, failure);
     get->attempt = NULL;
-    *ret_stale = had_session && verdict == RG_VERDICT_DECLINED;
-    if (*ret_stale && attempt.lane) {
-        attempt.lane->has_session = false;
-    }
+    *ret_stale = verdict == RG_VERDICT_DECLINED &&
+                 (get->is_stale || rg_attempt_is_stale(&attempt, get->reason));
     rg_attempt_end(&attempt, is_settled(verdict, rc, answer));
     return verdict;
 }
@@ -415,12 +423,12 @@ static enum rg_verdict get_by_rdma(void *context, struct rg_client_rail *rail,
     struct get *get = context;
     RG_CLEANUP(rg_http_answer_free) struct rg_http_answer answer = RG_HTTP_ANSWER_INIT;
     bool may_repeat_broken = true;
-    bool may_be_stale = rail->rail->transport->kind == RG_TRANSPORT_RC;
+    get->may_renew = rail->rail->transport->kind == RG_TRANSPORT_RC;
     for (unsigned attempt = 0;; attempt++) {
         bool is_stale = false;
         enum rg_verdict verdict = attempt_rdma(get, rail, &answer, &is_stale, failure);
-        if (verdict == RG_VERDICT_DECLINED && is_stale && may_be_stale) {
-            may_be_stale = false;
+        if (verdict == RG_VERDICT_DECLINED && is_stale && get->may_renew) {
+            get->may_renew = false; /* once */
             continue;
         }
         if (verdict == RG_VERDICT_BROKEN && may_repeat_broken) {

@@ -325,7 +325,6 @@ static enum rg_verdict attempt_rdma(struct put *put, struct rg_client_rail *rail
     if (rc < 0) {
         return rc == -RG_STATUS_RDMA_DECLINED ? RG_VERDICT_DECLINED : RG_VERDICT_FAILED;
     }
-    bool had_session = attempt.lane->has_session;
     rg_request_headers_cut(&put->call, put->header_count);
     rg_request_header(&put->call, "x-amz-rdma-token", rg_buf_text(&token));
     put->call.once = true;
@@ -337,10 +336,7 @@ static enum rg_verdict attempt_rdma(struct put *put, struct rg_client_rail *rail
         verdict =
             answer->sent && rc != -RG_STATUS_CANCELLED ? RG_VERDICT_BROKEN : RG_VERDICT_FAILED;
     }
-    *ret_stale = had_session && verdict == RG_VERDICT_DECLINED;
-    if (*ret_stale) {
-        attempt.lane->has_session = false;
-    }
+    *ret_stale = verdict == RG_VERDICT_DECLINED && rg_attempt_is_stale(&attempt, put->reason);
     rg_attempt_end(&attempt, rc == 0 && is_settled(verdict, answer));
     return verdict;
 }

@@ -166,14 +166,16 @@ static const struct {
     {"unreachable", LASTING_MS},
     {"invalid-token", LASTING_MS},
     {"server-unaware", LASTING_MS},
-    {"no-session", LASTING_MS},
+    {"session-refused", LASTING_MS},
     /* What passes by itself, and cost a wait to find out. */
     {"rail-down", BUSY_MS},
     {"no-lane", BUSY_MS},
     {"no-slot", BUSY_MS},
     {"stopping", BUSY_MS},
+    {"session-limit", BUSY_MS},
     {"no-window", BUSY_MS},
     /* About the one request: its size, its window, how many there are now. */
+    {"no-session", REQUEST_MS},
     {"account-limit", REQUEST_MS},
     {"below-minimum", REQUEST_MS},
     {"empty-object", REQUEST_MS},
@@ -287,11 +289,14 @@ void rg_rail_drop_lane(struct rg_client_lane *lane)
     free(lane);
 }
 
+/* One that was paired and has no session any more can be paired again only from the start. */
 static bool make_whole(struct rg_client_lane *lane)
 {
-    if (lane->lane->broke < RG_BROKE_CONNECTION) {
+    bool is_orphan = lane->was_paired && !lane->has_session;
+    if (lane->lane->broke < RG_BROKE_CONNECTION && !is_orphan) {
         return true;
     }
+    lane->was_paired = false;
     lane->has_session = false;
     return rg_lane_reset(lane->lane, NULL) == 0;
 }

@@ -25,6 +25,7 @@
 struct rg_client_lane {
     struct rg_lane *lane;
     struct rg_client_rail *rail;
+    bool was_paired;  /* rc */
     bool has_session; /* rc: paired with the server under this name */
     char session[RG_RC_SESSION_LENGTH + 1];
     struct rg_client_lane *next; /* in the list of idle ones */

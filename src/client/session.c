@@ -84,14 +84,40 @@ static int ask(struct rg_client *client, const struct rg_lane_address *address,
     call.has_body = true;
     rg_request_header(&call, "x-amz-rdma-token", rg_buf_text(&token));
     rg_request_headerf(&call, "x-amz-rdma-psn", "%06x", (unsigned)address->psn);
-    int rc = rg_request_send(client, &call, answer, failure);
-    return rc < 0 ? rc : rg_request_judge(&call, answer, failure);
+    return rg_request_run(client, &call, answer, failure);
 }
 
 static int decline(struct rg_failure *failure)
 {
     failure->status = RG_STATUS_RDMA_DECLINED;
     return -RG_STATUS_RDMA_DECLINED;
+}
+
+static int disconnect(struct rg_client *client, const struct rg_client_lane *lane)
+{
+    RG_CLEANUP(rg_request_free) struct rg_request call = RG_REQUEST_INIT;
+    RG_CLEANUP(rg_http_answer_free) struct rg_http_answer answer = RG_HTTP_ANSWER_INIT;
+    struct rg_failure ignored;
+    memset(&ignored, 0, sizeof ignored);
+    call.method = "POST";
+    call.bucket = ROUTE_BUCKET;
+    call.key = "disconnect";
+    call.has_body = true;
+    rg_request_header(&call, "x-amz-rdma-session", lane->session);
+    return rg_request_send(client, &call, &answer, &ignored);
+}
+
+void rg_client_sessions_end(struct rg_client *client)
+{
+    for (size_t i = 0; i < client->rails->count; i++) {
+        struct rg_client_lane *lane = client->rails->rails[i].idle;
+        for (; lane; lane = lane->next) {
+            /* Whom one request does not reach, the others do not either. */
+            if (lane->has_session && disconnect(client, lane) < 0) {
+                return;
+            }
+        }
+    }
 }
 
 int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *lane,
@@ -103,7 +129,7 @@ int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *l
     struct rg_error err = RG_ERROR_INIT;
     struct rg_lane_address own = {.qpn = 0};
     struct rg_lane_address peer = {.qpn = 0};
-    snprintf(reason, RG_REASON_MAX + 1, "no-session");
+    snprintf(reason, RG_REASON_MAX + 1, "session-refused");
     if (rg_lane_address(lane->lane, &own, &err) < 0) {
         return rg_failure_take(failure, RG_STATUS_RDMA_DECLINED, &err);
     }
@@ -111,7 +137,7 @@ int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *l
     int rc = ask(client, &own, &answer, failure);
     if (rc < 0) {
         bool is_answer = failure->http_status >= 400 && failure->status != RG_STATUS_CREDENTIALS;
-        if (answer.has[RG_ANSWER_REPLY]) {
+        if (answer.has[RG_ANSWER_REPLY] || answer.has[RG_ANSWER_PATH]) {
             rg_piece_reason(&answer, reason);
         }
         return is_answer ? decline(failure) : rc;
@@ -120,6 +146,7 @@ int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *l
         return rg_failure_set(failure, RG_STATUS_RDMA_DECLINED,
                               "The gateway's answer names no queue pair to connect to.");
     }
+    lane->was_paired = true;
     if (rg_lane_pair(lane->lane, &peer, &err) < 0) {
         return rg_failure_take(failure, RG_STATUS_RDMA_DECLINED, &err);
     }

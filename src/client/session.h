@@ -15,4 +15,8 @@
 int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *lane,
                               char reason[RG_REASON_MAX + 1], struct rg_failure *failure);
 
+/* Tells the server that the sessions of idle lanes are over: it would keep them for minutes. For
+ * the end of the client; what cannot be told is left to time. */
+void rg_client_sessions_end(struct rg_client *client);
+
 #endif

@@ -145,11 +145,23 @@ unsigned fake_s3_open_uploads(struct fake_s3 *s3)
 
 /* ---- RDMA ---- */
 
+/* A token of a session that this server does not know, because it was started again. */
+static bool is_lost_session(const struct ask *ask)
+{
+    char session[RG_RC_SESSION_LENGTH + 1];
+    if (!ask->has_token) {
+        return false;
+    }
+    fake_rail_session(ask->token, session);
+    return session[0] && strcmp(session, ask->s3->last_session) != 0;
+}
+
 static void say_path(struct ask *ask, bool by_rdma, const char *way)
 {
     struct fake_s3 *s3 = ask->s3;
     char text[160];
-    snprintf(text, sizeof text, "%s:%s", way, by_rdma ? s3->rail_path : s3->reason);
+    const char *reason = s3->lost_is_declined && is_lost_session(ask) ? "no-session" : s3->reason;
+    snprintf(text, sizeof text, "%s:%s", way, by_rdma ? s3->rail_path : reason);
     test_answer_header(ask->answer, "x-railgate-path", s3->says_path ? s3->says_path : text);
 }
 
@@ -172,7 +184,8 @@ static void say_moved(struct ask *ask, int status, uint64_t bytes)
 static bool is_declined(const struct ask *ask)
 {
     return ask->has_token &&
-           (ask->s3->rdma == FAKE_RDMA_OFF || (ask->s3->only_ofi && !strstr(ask->token, ":ofi1:")));
+           ((ask->s3->lost_is_declined && is_lost_session(ask)) || ask->s3->rdma == FAKE_RDMA_OFF ||
+            (ask->s3->only_ofi && !strstr(ask->token, ":ofi1:")));
 }
 
 static bool is_served(const struct ask *ask)
@@ -645,17 +658,6 @@ static void connect_session(struct ask *ask)
     test_answer_header(ask->answer, "x-amz-rdma-psn", "010203");
 }
 
-/* A token of a session that this server does not know, because it was started again. */
-static bool is_lost_session(struct ask *ask)
-{
-    char session[RG_RC_SESSION_LENGTH + 1];
-    if (!ask->has_token) {
-        return false;
-    }
-    fake_rail_session(ask->token, session);
-    return session[0] && strcmp(session, ask->s3->last_session) != 0;
-}
-
 /* ---- All ---- */
 
 static void route(struct ask *ask)
@@ -665,7 +667,10 @@ static void route(struct ask *ask)
     bool is_upload = rg_query_find(&ask->query, "uploadId") != NULL;
     if (strcmp(ask->path, ".s3rdma-rc/connect") == 0) {
         connect_session(ask);
-    } else if (is_lost_session(ask)) {
+    } else if (strcmp(ask->path, ".s3rdma-rc/disconnect") == 0) {
+        ask->s3->disconnects++;
+        ask->answer->status = 204;
+    } else if (!ask->s3->lost_is_declined && is_lost_session(ask)) {
         set_error(ask, 400, "InvalidRDMAToken");
     } else if (strcmp(method, "PUT") == 0 && has_key) {
         (is_upload ? put_part : put_object)(ask);

@@ -81,6 +81,7 @@ struct fake_s3 {
     bool no_etag;
     bool no_checksums;     /* an old server: knows nothing of CRC64NVME */
     bool sessions;         /* /.s3rdma-rc/connect works */
+    bool lost_is_declined; /* a token of an unknown session; else it is refused */
     bool only_ofi;         /* tokens of other dialects are declined */
     bool decline_as_200;   /* PUT */
     bool decline_as_error; /* GET */
@@ -89,7 +90,7 @@ struct fake_s3 {
     struct fake_fault faults[FAKE_FAULTS_MAX];
 
     /* What happened */
-    unsigned puts, gets, heads, parts, completes, aborts, tokens, connects;
+    unsigned puts, gets, heads, parts, completes, aborts, tokens, connects, disconnects;
     char last_token[1024];
     char last_range[64];
     char last_session[64];

@@ -656,6 +656,35 @@ static void test_session_lost(void **state)
     assert_int_equal(bench->s3->connects, 3);
 }
 
+/* As our gateway says it: a GET, too, makes a new session rather than taking the body. */
+static void test_session_lost_is_renewed(void **state)
+{
+    struct bench *bench = *state;
+    open_rc(bench);
+    bench->s3->lost_is_declined = true;
+    for (unsigned i = 1; i < 4; i++) {
+        assert_ok(bench, put_as(bench, 100, RG_PATH_AUTO));
+        assert_true(bench->result.used_rdma);
+        assert_int_equal(bench->s3->connects, 2 * i - 1);
+        snprintf(bench->s3->last_session, sizeof bench->s3->last_session, "gone");
+        assert_ok(bench, get_as(bench, 100, i % 2 ? RG_PATH_AUTO : RG_PATH_RDMA_ONLY));
+        assert_true(bench->result.used_rdma);
+        assert_int_equal(bench->s3->connects, 2 * i);
+        snprintf(bench->s3->last_session, sizeof bench->s3->last_session, "gone");
+    }
+    assert_int_equal(fake_rail.pairings, 6);
+}
+
+static void test_session_is_ended(void **state)
+{
+    struct bench *bench = *state;
+    open_rc(bench);
+    assert_ok(bench, put_as(bench, 100, RG_PATH_RDMA_ONLY));
+    assert_int_equal(bench->s3->disconnects, 0);
+    open_rc(bench);
+    assert_int_equal(bench->s3->disconnects, 1);
+}
+
 static void test_session_after_failure(void **state)
 {
     struct bench *bench = *state;
@@ -770,6 +799,8 @@ int main(void)
         TEST(test_second_rail),
         TEST(test_session),
         TEST(test_session_lost),
+        TEST(test_session_lost_is_renewed),
+        TEST(test_session_is_ended),
         TEST(test_session_after_failure),
         TEST(test_session_declined),
         TEST(test_threads),
