@@ -71,6 +71,7 @@ struct rg_catalogue_row {
     enum rg_layer layer;
     enum rg_role speaker;
     enum rg_accused accused;
+    bool accused_by_status; /* the line's errno or ib_wc_status decides (status.tbl) */
     enum rg_effect effect;
     enum rg_severity severity;
     int rank; /* higher first; 0 unless stated */
@@ -133,6 +134,9 @@ void rg_catalogue_explain(const struct rg_catalogue_row *row, enum rg_language l
 
 /* docs/messages.md: every built-in row, the format of rules files, errno and ib_wc_status. */
 void rg_catalogue_reference(struct rg_buf *out);
+
+/* Names that the groups of a pattern may have: what they fill in is struct rg_event's. */
+const char *const *rg_catalogue_fields(size_t *ret_count);
 
 /* Words for the enums, in lower case, as rules files and JSON have them. */
 const char *rg_layer_name(enum rg_layer layer);
