@@ -34,6 +34,7 @@ static size_t number_length(struct span text)
     size_t digits = 0;
     if (text.len > 2 && text.ptr[0] == '0' && text.ptr[1] == 'x') {
         len = 2;
+        digits = 1;
     }
     while (len < text.len && is_hex(text.ptr[len])) {
         digits += is_digit(text.ptr[len]);
