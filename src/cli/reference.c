@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include "base/settings.h"
+#include "diag/reference.h"
 #include "gate/metrics.h"
 #include "s3/route.h"
 
@@ -94,6 +95,7 @@ static const struct {
     {"errors", add_errors},
     {"operations", add_operations},
     {"metrics", rg_metrics_reference},
+    {"messages", rg_catalogue_reference},
 };
 
 void rg_cli_reference_help(struct rg_buf *out)

@@ -5,6 +5,7 @@
 #include "diag/catalogue.h"
 
 #include "diag/lustre.h"
+#include "diag/reference.h"
 #include "diag/rules.h"
 
 #include <inttypes.h>

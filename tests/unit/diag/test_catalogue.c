@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "diag/catalogue.h"
 #include "diag/lustre.h"
+#include "diag/reference.h"
 
 #include <dirent.h>
 #include <stdio.h>

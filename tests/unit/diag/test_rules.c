@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include "base/clock.h"
+#include "diag/reference.h"
 #include "diag/rules.h"
 
 #include <stdio.h>
@@ -297,6 +298,23 @@ static void hopeless_patterns_stop(void **state)
     rg_catalogue_free(catalogue);
 }
 
+/* The page of the manual shows a file: it must be a good one. */
+static void the_manual_s_example_is_right(void **state)
+{
+    RG_BUF(page, 4 << 20);
+    rg_catalogue_reference(&page);
+    const char *start = strstr(rg_buf_text(&page), "# site.rules\n");
+    assert_non_null(start);
+    const char *end = strstr(start, "```");
+    assert_non_null(end);
+    rg_autofree char *text = rg_span_dup(rg_span(start, (size_t)(end - start)));
+    struct rg_catalogue *catalogue;
+    struct rg_error err = RG_ERROR_INIT;
+    assert_int_equal(open_with(text, &catalogue, &err), 0);
+    assert_non_null(rg_catalogue_row_by_id(catalogue, "SITE-RAID-BATTERY"));
+    rg_catalogue_free(catalogue);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +327,7 @@ int main(void)
         cmocka_unit_test(files_that_are_none_are_refused),
         cmocka_unit_test(derived_literals_find_their_lines),
         cmocka_unit_test(hopeless_patterns_stop),
+        cmocka_unit_test(the_manual_s_example_is_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
