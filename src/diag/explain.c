@@ -279,7 +279,8 @@ static void add_row_section(const struct rg_catalogue_row *row, struct rg_buf *o
 static void add_status_table(const char *title, const char *sign,
                              const struct rg_status_info *table, size_t count, struct rg_buf *out)
 {
-    rg_buf_addf(out, "\n## %s\n\n| number | name | accuses | meaning | next |\n|---|---|---|---|---|\n",
+    rg_buf_addf(out,
+                "\n## %s\n\n| number | name | accuses | meaning | next |\n|---|---|---|---|---|\n",
                 title);
     for (size_t i = 0; i < count; i++) {
         rg_buf_addf(out, "| %s%d | %s | %s | ", sign, table[i].number, table[i].name,
@@ -293,29 +294,29 @@ static void add_status_table(const char *title, const char *sign,
 
 static void add_format(struct rg_buf *out)
 {
-    rg_buf_add_text(out,
-                    "\n## Rules files\n\n"
-                    "`railgate diagnose --rules FILE` adds a site's own rows; they are tried "
-                    "before the built-in\nones of the same rank. A row begins with `id:` and has "
-                    "one `key: value` a line; a line that\nbegins with white space continues the "
-                    "one before; `#` begins a comment. Texts without a\nKorean form are shown in "
-                    "English. A mistake stops the start and names file, line and reason.\n\n"
-                    "```\n"
-                    "# site.rules\n"
-                    "id: SITE-RAID-BATTERY\n"
-                    "title: The RAID controller lost its cache battery\n"
-                    "re: megaraid_sas (?<device>[0-9a-f:.]+): .* battery (?<detail>failed|missing)\n"
-                    "literal: megaraid_sas\n"
-                    "example: megaraid_sas 0000:3b:00.0: scsi0: battery failed\n"
-                    "layer: backend\n"
-                    "speaker: server\n"
-                    "accuses: self\n"
-                    "effect: fault\n"
-                    "severity: error\n"
-                    "cause: The controller writes through from now on, so every write is slow.\n"
-                    "remedy: Replace the battery.\n"
-                    "next: timeout 10 storcli64 /c0/bbu show\n"
-                    "```\n\n| key | meaning |\n|---|---|\n");
+    rg_buf_add_text(
+        out, "\n## Rules files\n\n"
+             "`railgate diagnose --rules FILE` adds a site's own rows; they are tried "
+             "before the built-in\nones of the same rank. A row begins with `id:` and has "
+             "one `key: value` a line; a line that\nbegins with white space continues the "
+             "one before; `#` begins a comment. Texts without a\nKorean form are shown in "
+             "English. A mistake stops the start and names file, line and reason.\n\n"
+             "```\n"
+             "# site.rules\n"
+             "id: SITE-RAID-BATTERY\n"
+             "title: The RAID controller lost its cache battery\n"
+             "re: megaraid_sas (?<device>[0-9a-f:.]+): .* battery (?<detail>failed|missing)\n"
+             "literal: megaraid_sas\n"
+             "example: megaraid_sas 0000:3b:00.0: scsi0: battery failed\n"
+             "layer: backend\n"
+             "speaker: server\n"
+             "accuses: self\n"
+             "effect: fault\n"
+             "severity: error\n"
+             "cause: The controller writes through from now on, so every write is slow.\n"
+             "remedy: Replace the battery.\n"
+             "next: timeout 10 storcli64 /c0/bbu show\n"
+             "```\n\n| key | meaning |\n|---|---|\n");
     for (const struct rg_rule_key *key = rg_rules_keys(); key->name; key++) {
         rg_buf_addf(out, "| `%s` | ", key->name);
         add_cell(key->sentence, out);
