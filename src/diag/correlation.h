@@ -31,6 +31,7 @@ enum rg_trait_flag {
     RG_TRAIT_MOUNT = 1 << 9,
     RG_TRAIT_STORAGE = 1 << 10,
     RG_TRAIT_LATE = 1 << 11,
+    RG_TRAIT_ALONE = 1 << 12,
 };
 
 struct rg_trait {

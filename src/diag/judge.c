@@ -41,6 +41,7 @@ static const struct {
 #define MOUNT                             RG_TRAIT_MOUNT
 #define STORAGE                           RG_TRAIT_STORAGE
 #define LATE                              RG_TRAIT_LATE
+#define ALONE                             RG_TRAIT_ALONE
 #define RG_TRAIT(id, rank, nature, flags) {id, rank, RG_NATURE_##nature, flags},
 #include "diag/traits.tbl"
 #undef RG_TRAIT
@@ -56,6 +57,7 @@ static const struct {
 #undef MOUNT
 #undef STORAGE
 #undef LATE
+#undef ALONE
 };
 
 static const struct {
@@ -314,7 +316,8 @@ bool rg_run_is_active(const struct rg_run *run)
 {
     return run->effect == RG_EFFECT_FAULT || run->effect == RG_EFFECT_LOST ||
            run->effect == RG_EFFECT_EVICTED ||
-           (run->accused == RG_ACCUSED_ADMIN && run->trait.flags & RG_TRAIT_LOSS);
+           (run->accused == RG_ACCUSED_ADMIN &&
+            run->trait.flags & (RG_TRAIT_LOSS | RG_TRAIT_ALONE));
 }
 
 bool rg_run_is_local(const struct rg_run *run)
@@ -335,6 +338,19 @@ bool rg_run_accuses_client(const struct rg_run *run)
 {
     return run->trait.flags & RG_TRAIT_CLIENT &&
            !(run->trait.flags & (RG_TRAIT_SLOW | RG_TRAIT_STARTED | RG_TRAIT_PLANNED));
+}
+
+/* A node that cannot reach its own NID accuses itself, whatever the row says of peers. */
+static void accuse_self(struct rg_correlation *correlation, struct rg_run *run)
+{
+    if (!run->nid || (run->row->layer != RG_LAYER_LND && run->row->layer != RG_LAYER_LNET) ||
+        rg_map_host_of_nid(&correlation->map, run->nid) !=
+            rg_map_resolve(&correlation->map, run->speaker)) {
+        return;
+    }
+    run->accused = RG_ACCUSED_SELF;
+    run->trait.rank = run->trait.rank < 60 ? run->trait.rank : 60;
+    run->trait.flags = (run->trait.flags & ~(unsigned)RG_TRAIT_SILENT) | RG_TRAIT_LATE;
 }
 
 static rg_host_id element_of(struct rg_correlation *correlation, const struct rg_run *run)
@@ -459,7 +475,7 @@ static void join_same_element(struct rg_correlation *correlation, const struct b
 
 static bool is_own_fault(const struct rg_run *run)
 {
-    return rg_run_is_active(run) && run->trait.rank < 60 && rg_run_is_local(run) &&
+    return rg_run_is_active(run) && run->trait.rank < 62 && rg_run_is_local(run) &&
            !(run->trait.flags & RG_TRAIT_PLANNED);
 }
 
@@ -479,7 +495,8 @@ static void note_witness(struct rg_correlation *correlation, struct rg_run *run,
 
 static bool is_silence(const struct rg_run *run)
 {
-    return rg_run_is_active(run) && run->trait.flags & RG_TRAIT_SILENT && run->accused != RG_ACCUSED_SELF;
+    return rg_run_is_active(run) && run->trait.flags & RG_TRAIT_SILENT &&
+           run->accused != RG_ACCUSED_SELF;
 }
 
 /* Two facts about each active run: whether its element answered the node around that time, and
@@ -600,6 +617,7 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
     size_t count = 0;
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         struct rg_run *run = &correlation->runs[i];
+        accuse_self(correlation, run);
         run->element = element_of(correlation, run);
         run->group = i;
         run->incident = -1;

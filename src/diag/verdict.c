@@ -154,6 +154,21 @@ static int64_t usec_of(int64_t seconds)
     return seconds * USEC;
 }
 
+/* The same host is spoken with on another LNet network: a missing route there explains nothing. */
+static bool reached_otherwise(struct view *view, const struct rg_run *run)
+{
+    rg_host_id host = run->nid ? rg_map_host_of_nid(&view->correlation->map, run->nid) : 0;
+    for (size_t i = 0; i < view->run_count && host; i++) {
+        const struct rg_run *other = view->runs[i];
+        if (other->nid && other->nid != run->nid && other->row->layer >= RG_LAYER_RPC &&
+            rg_map_host_of_nid(&view->correlation->map, other->nid) == host) {
+            return true;
+        }
+    }
+    const struct rg_map_host *entry = host_of(view, host);
+    return host && entry->nid_count > 1 && !run->trait.flags;
+}
+
 /* What a run weighs as a cause of this incident; 1000 and more: it is none. */
 static int rank_of(struct view *view, const struct rg_run *run)
 {
@@ -162,6 +177,9 @@ static int rank_of(struct view *view, const struct rg_run *run)
     if (run->accused == RG_ACCUSED_CONSEQUENCE ||
         (run->effect == RG_EFFECT_RESTORED && !(run->trait.flags & RG_TRAIT_STARTED))) {
         return 1000;
+    }
+    if (rg_row_is(run->row, "LN-NOROUTE") && reached_otherwise(view, run)) {
+        rank += 100;
     }
     bool comparable =
         run->clock == view->onset_clock && run->clock >= 0 && view->onset != INT64_MIN;
@@ -694,6 +712,14 @@ static void scope_one_to_one(struct view *view)
         return;
     }
     bool server_log = host_of(view, element)->node != 0;
+    if (view->lustre_logs < 2 && view->cause->accused == RG_ACCUSED_PEER) {
+        /* Not even a connection to that one peer could be made. */
+        set_scope(view, RG_SCOPE_SERVER, full_name(view, element));
+        incident->nature = RG_NATURE_NETWORK;
+        say(view, &incident->contrary, RG_PHRASE_CON_ONE_LOG, full_name(view, observer), 0, 0);
+        say(view, &incident->decides, RG_PHRASE_DEC_SECOND_CLIENT, full_name(view, element), 0, 0);
+        return;
+    }
     if (view->lustre_logs < 2) {
         set_scope(view, RG_SCOPE_UNKNOWN, 0);
         say(view, &incident->contrary, RG_PHRASE_CON_ONE_LOG, full_name(view, observer), 0, 0);
@@ -851,6 +877,15 @@ static void scope_config(struct view *view)
         what_it_said(view, cause), 0);
 }
 
+/* A message that only reports what something else did is no cause, however alone it stands. */
+static bool is_mere_symptom(const struct rg_run *run)
+{
+    return run->row->layer >= RG_LAYER_RPC && run->row->layer <= RG_LAYER_APPLICATION &&
+           !(run->trait.flags & (RG_TRAIT_PLANNED | RG_TRAIT_STARTED | RG_TRAIT_SLOW |
+                                 RG_TRAIT_BOTH | RG_TRAIT_STORAGE)) &&
+           run->trait.nature != RG_NATURE_SOFTWARE;
+}
+
 static void decide_scope(struct view *view)
 {
     const struct rg_run *cause = view->cause;
@@ -866,6 +901,11 @@ static void decide_scope(struct view *view)
         scope_storage(view);
     } else if (cause->trait.flags & RG_TRAIT_PLANNED && rank < 100) {
         scope_planned(view);
+    } else if (cause->trait.flags & RG_TRAIT_SLOW) {
+        scope_slow(view);
+    } else if (cause->accused == RG_ACCUSED_CONFIG && rank < 70 &&
+               !(cause->trait.flags & RG_TRAIT_BOTH)) {
+        scope_config(view);
     } else if (cause->trait.flags & RG_TRAIT_BOTH || (own && rank < 100) ||
                (rank < 50 && cause->accused != RG_ACCUSED_CONFIG)) {
         scope_own_fault(view);
@@ -882,8 +922,6 @@ static void decide_scope(struct view *view)
         scope_mgs(view, mgs_nid, mount);
     } else if (cause->accused == RG_ACCUSED_CONFIG) {
         scope_config(view);
-    } else if (cause->trait.flags & RG_TRAIT_SLOW) {
-        scope_slow(view);
     } else if (view->clients.count && !view->observers.count) {
         scope_clients(view);
     } else if (view->observers.count == 1 && view->elements.count == 1) {
@@ -894,6 +932,12 @@ static void decide_scope(struct view *view)
         scope_many_to_one(view);
     } else if (view->observers.count > 1) {
         scope_many_to_many(view);
+    } else if (is_mere_symptom(cause) && !(cause->trait.flags & RG_TRAIT_MOUNT)) {
+        rg_host_id host = speaker_of(view, cause);
+        set_scope(view, RG_SCOPE_UNKNOWN, 0);
+        headline(view, RG_PHRASE_HEAD_SYMPTOM, name_of(view, host), 0, 0);
+        say(view, &incident->decides, RG_PHRASE_DEC_SERVERS_OF, name_of(view, host),
+            text_word(view, "timeout 5 lctl get_param '*.*.import'"), 0);
     } else {
         rg_host_id host = speaker_of(view, cause);
         set_scope(view, is_server(view, host) ? RG_SCOPE_SERVER : RG_SCOPE_NODE,
@@ -992,15 +1036,6 @@ static void fill_cause(struct view *view, struct rg_cause *cause, const struct r
     for (size_t i = 0; i < run->quote_count; i++) {
         view->ok &= rg_words_add(&cause->quotes, run->quotes[i]);
     }
-}
-
-/* A message that only reports what something else did is no cause, however alone it stands. */
-static bool is_mere_symptom(const struct rg_run *run)
-{
-    return run->row->layer >= RG_LAYER_RPC && run->row->layer <= RG_LAYER_APPLICATION &&
-           !(run->trait.flags & (RG_TRAIT_PLANNED | RG_TRAIT_STARTED | RG_TRAIT_SLOW |
-                                 RG_TRAIT_BOTH | RG_TRAIT_STORAGE)) &&
-           run->trait.nature != RG_NATURE_SOFTWARE;
 }
 
 static int compare_causes(const void *a, const void *b, void *context)
@@ -1107,8 +1142,11 @@ static void judge_data(struct view *view)
             view->ok &= rg_words_add(&evicters, run->target ? run->target : run->nid);
         } else if (rg_run_accuses_client(run) && run->trait.flags & RG_TRAIT_LOSS) {
             gone++;
-        } else if (rg_row_is(run->row, "RC-OVER") && run->detail) {
-            continue;
+        } else if (strcmp(run->row->id, "RC-OVER-EVICTED") == 0) {
+            incident->data = RG_DATA_LOST;
+            say(view, &incident->data_reasons, RG_PHRASE_DATA_RECOVERED, run->target,
+                number_word(view, (size_t)RG_MAX(run->number, INT64_C(0))),
+                number_word(view, (size_t)RG_MAX(run->number_of, INT64_C(0))));
         } else if (run->trait.flags & RG_TRAIT_STORAGE && run->trait.flags & RG_TRAIT_LOSS) {
             incident->data = RG_DATA_LOST;
             say(view, &incident->data_reasons, RG_PHRASE_DATA_STORAGE,
