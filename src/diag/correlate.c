@@ -228,10 +228,10 @@ static void learn(struct rg_correlation *correlation, const struct rg_event *eve
     }
     if (run->target && run->nid && !about_client && event->effect != RG_EFFECT_BENIGN) {
         rg_map_served(map, run->target, run->target_kind, event->target_index, run->nid,
-                      correlation->order);
+                      run->speaker, correlation->order);
         if (run->effect == RG_EFFECT_RESTORED && run->nid_to && run->nid_to != run->nid) {
             rg_map_served(map, run->target, run->target_kind, event->target_index, run->nid_to,
-                          correlation->order);
+                          run->speaker, correlation->order);
         }
     }
     if (run->role == RG_ROLE_CLIENT) {

@@ -115,6 +115,10 @@ struct rg_trait rg_trait_of(const struct rg_catalogue_row *row, enum rg_accused 
             trait.flags |= RG_TRAIT_STORAGE;
         }
     }
+    if (row->layer == RG_LAYER_LND || row->layer == RG_LAYER_LNET) {
+        /* A driver gives up long after the first request did (16 to 50 s and more). */
+        trait.flags |= RG_TRAIT_LATE;
+    }
     if (effect == RG_EFFECT_EVICTED) {
         trait.flags |= RG_TRAIT_LOSS;
     }
@@ -518,11 +522,23 @@ static void note_witnesses(struct rg_correlation *correlation, const struct by_e
     }
 }
 
+/* A client's complaint about a target whose server no line names. */
+static bool lacks_server(struct rg_correlation *correlation, const struct rg_run *run)
+{
+    return run->element == rg_map_resolve(&correlation->map, run->speaker) && run->target &&
+           !run->by_target && !rg_run_is_local(run);
+}
+
+static bool is_mount(const struct rg_run *run)
+{
+    return run->trait.flags & RG_TRAIT_MOUNT || run->row->layer == RG_LAYER_CONFIG;
+}
+
 static void join_stories(struct rg_correlation *correlation, const struct by_element *list,
                          size_t count)
 {
     int64_t window = correlation->options.window_sec * USEC;
-    int64_t together = 120 * USEC;
+    int64_t together = window;
     size_t most = count < PAIRED_MAX ? count : PAIRED_MAX;
     for (size_t i = 0; i < most; i++) {
         const struct rg_run *a = &correlation->runs[list[i].run];
@@ -534,6 +550,14 @@ static void join_stories(struct rg_correlation *correlation, const struct by_ele
             /* A node's own fault explains what only this node sees of others. */
             if (is_own_fault(a) && b->node == a->node && a->boot == b->boot &&
                 b->accused != RG_ACCUSED_SELF && near_in_time(a, b, window) && b->only_observer) {
+                join(correlation, list[i].run, list[k].run);
+            }
+            /* A complaint without a server goes with what the node complains of besides; so does
+             * a failed mount with what made it fail. */
+            if (a->node == b->node && near_in_time(a, b, window) && !b->by_target &&
+                !rg_run_accuses_client(b) &&
+                ((lacks_server(correlation, a) && b->row->layer >= RG_LAYER_RPC) ||
+                 (is_mount(a) && !a->nid && b->row->layer >= RG_LAYER_LND))) {
                 join(correlation, list[i].run, list[k].run);
             }
             if (k < i) {

@@ -168,7 +168,7 @@ static struct rg_map_target *add_target(struct rg_map *map, rg_word name, enum r
 }
 
 void rg_map_served(struct rg_map *map, rg_word target, enum rg_target_kind kind, int index,
-                   rg_word nid, uint64_t order)
+                   rg_word nid, rg_host_id by, uint64_t order)
 {
     struct rg_map_target *entry = add_target(map, target, kind, index);
     rg_host_id host = rg_map_host_of_nid(map, nid);
@@ -177,6 +177,7 @@ void rg_map_served(struct rg_map *map, rg_word target, enum rg_target_kind kind,
     }
     map->hosts[host].server = true;
     map->hosts[host].mgs |= kind == RG_TARGET_MGS;
+    map->hosts[host].seen_by = by;
     for (size_t i = 0; i < entry->served_count; i++) {
         if (entry->served[i].nid == nid) {
             entry->served[i].last = order;
@@ -248,7 +249,9 @@ static void bind_servers(struct rg_map *map)
 {
     for (uint32_t i = 1; i < map->target_count; i++) {
         struct rg_map_target *target = &map->targets[i];
-        if (target->speakers == 1 && target->served_count == 1 && target->kind != RG_TARGET_NONE) {
+        if (target->speakers == 1 && target->served_count == 1 && target->kind != RG_TARGET_NONE &&
+            rg_map_host(map, rg_map_host_of_nid(map, target->served[0].nid))->seen_by !=
+                target->speaker) {
             rg_map_owns(map, target->speaker, target->served[0].nid, true);
         }
     }
@@ -274,7 +277,8 @@ static void bind_last_server(struct rg_map *map)
             unbound_count++;
         }
     }
-    if (unbound_count == 1 && nameless_count == 1) {
+    if (unbound_count == 1 && nameless_count == 1 &&
+        rg_map_resolve(map, map->hosts[unbound].seen_by) != nameless) {
         rg_map_owns(map, nameless, map->hosts[unbound].nids[0], true);
     }
 }

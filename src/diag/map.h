@@ -23,8 +23,9 @@ struct rg_map_host {
     bool server; /* serves targets, or said so */
     bool client;
     bool mgs;
-    bool inferred;     /* the NID was given to the host by elimination, not by a message */
-    rg_host_id merged; /* this entry has become part of another */
+    rg_host_id seen_by; /* a host that spoke of this one as of a peer */
+    bool inferred;      /* the NID was given to the host by elimination, not by a message */
+    rg_host_id merged;  /* this entry has become part of another */
 };
 
 struct rg_map_target {
@@ -72,9 +73,9 @@ const struct rg_map_host *rg_map_host(const struct rg_map *map, rg_host_id host)
 
 struct rg_map_target *rg_map_target(struct rg_map *map, rg_word name);
 
-/* Somebody reached (or tried) the target at this NID. */
+/* `by` reached (or tried) the target at this NID. */
 void rg_map_served(struct rg_map *map, rg_word target, enum rg_target_kind kind, int index,
-                   rg_word nid, uint64_t order);
+                   rg_word nid, rg_host_id by, uint64_t order);
 
 /* The host spoke as the server of the target. */
 void rg_map_speaks(struct rg_map *map, rg_word target, enum rg_target_kind kind, int index,

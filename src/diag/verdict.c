@@ -169,11 +169,33 @@ static bool reached_otherwise(struct view *view, const struct rg_run *run)
     return host && entry->nid_count > 1 && !run->trait.flags;
 }
 
+/* A client that looks for a lost target asks its HA partners too, and is told -19 there. */
+static bool is_connect_status(struct view *view, const struct rg_run *run)
+{
+    if (!rg_row_is(run->row, "PT-STATUS") || !run->operation ||
+        !rg_span_ends(rg_span_text(rg_pool_text(&view->correlation->pool, run->operation)),
+                      RG_SPAN_LITERAL("_connect"))) {
+        return false;
+    }
+    for (size_t i = 0; i < view->run_count; i++) {
+        if (view->runs[i]->effect == RG_EFFECT_LOST && view->runs[i]->target == run->target) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What a run weighs as a cause of this incident; 1000 and more: it is none. */
 static int rank_of(struct view *view, const struct rg_run *run)
 {
     const struct rg_correlation_options *options = &view->correlation->options;
     int rank = run->trait.rank;
+    if (run->accused == RG_ACCUSED_CONSEQUENCE && rg_run_is_active(run)) {
+        return 900;
+    }
+    if (is_connect_status(view, run)) {
+        return 950;
+    }
     if (run->accused == RG_ACCUSED_CONSEQUENCE ||
         (run->effect == RG_EFFECT_RESTORED && !(run->trait.flags & RG_TRAIT_STARTED))) {
         return 1000;
@@ -412,6 +434,14 @@ static rg_word target_of_cause(struct view *view)
         rg_target_parse(rg_span_text(rg_pool_text(&view->correlation->pool, cause->device)),
                         &name)) {
         return rg_pool_add(&view->correlation->pool, name.target);
+    }
+    for (size_t i = 0; i < view->run_count; i++) {
+        const struct rg_run *run = view->runs[i];
+        if (run->trait.flags & RG_TRAIT_STORAGE && run->node == cause->node && run->device &&
+            rg_target_parse(rg_span_text(rg_pool_text(&view->correlation->pool, run->device)),
+                            &name)) {
+            return rg_pool_add(&view->correlation->pool, name.target);
+        }
     }
     rg_word only = 0;
     size_t count = 0;
@@ -886,6 +916,74 @@ static bool is_mere_symptom(const struct rg_run *run)
            run->trait.nature != RG_NATURE_SOFTWARE;
 }
 
+/* A mount or its connects failed, and nothing that was in place was lost. */
+static bool only_mounting(struct view *view)
+{
+    bool mount = false;
+    for (size_t i = 0; i < view->run_count; i++) {
+        const struct rg_run *run = view->runs[i];
+        if (!rg_run_is_active(run)) {
+            continue;
+        }
+        const char *operation = rg_pool_text(&view->correlation->pool, run->operation);
+        bool connect = rg_row_is(run->row, "PT-STATUS") && strstr(operation, "_connect");
+        bool failed = run->trait.flags & RG_TRAIT_MOUNT;
+        if (!connect && !failed && run->row->layer != RG_LAYER_APPLICATION) {
+            return false;
+        }
+        mount |= connect || failed;
+    }
+    return mount;
+}
+
+static void scope_mounting(struct view *view)
+{
+    struct rg_incident *incident = view->incident;
+    rg_host_id element = view->elements.count ? view->elements.items[0] : 0;
+    rg_host_id observer = speaker_of(view, view->cause);
+    bool mounted = false;
+    for (size_t i = 0; i < view->run_count; i++) {
+        mounted |= rg_row_is(view->runs[i]->row, "LL-MOUNT") &&
+                   view->runs[i]->order_last > view->cause->order;
+    }
+    incident->self_healed = mounted;
+    incident->nature = RG_NATURE_SERVER;
+    set_scope(view, element ? RG_SCOPE_SERVER : RG_SCOPE_MGS, full_name(view, element));
+    headline(view, mounted ? RG_PHRASE_HEAD_MOUNT_RACE : RG_PHRASE_HEAD_MOUNT_EARLY,
+             name_of(view, observer), element ? full_name(view, element) : 0, 0);
+    if (element && !host_of(view, element)->node) {
+        say(view, &incident->decides, RG_PHRASE_DEC_SERVER_LOG, full_name(view, element), 0, 0);
+    } else if (!element) {
+        say(view, &incident->decides, RG_PHRASE_DEC_MGS_REACH,
+            text_word(view, "timeout 5 lctl ping NID"), text_word(view, "MGS"), 0);
+    }
+}
+
+/* A read that met a lock, object or handle that was gone: the server answered -116. */
+static bool is_stale_race(const struct rg_run *cause)
+{
+    return rg_row_is(cause->row, "PT-STATUS") && cause->rc == -116;
+}
+
+static bool all_were_evicted(const struct rg_run *run)
+{
+    return strcmp(run->row->id, "RC-OVER-EVICTED") == 0 && run->number_of >= 2 &&
+           run->number >= run->number_of;
+}
+
+/* No client at all came back: nobody could reach the server, or all lost power with it. */
+static void scope_nobody_back(struct view *view, const struct rg_run *over)
+{
+    struct rg_incident *incident = view->incident;
+    set_scope(view, RG_SCOPE_FABRIC, 0);
+    incident->nature = RG_NATURE_NETWORK;
+    headline(view, RG_PHRASE_HEAD_NOBODY_BACK, over->target,
+             number_word(view, (size_t)over->number_of), 0);
+    say(view, &incident->evidence, RG_PHRASE_EV_STARTED, name_of(view, over->speaker),
+        what_it_said(view, over), 0);
+    say(view, &incident->decides, RG_PHRASE_DEC_ANY_CLIENT, over->target, 0, 0);
+}
+
 static void decide_scope(struct view *view)
 {
     const struct rg_run *cause = view->cause;
@@ -895,6 +993,10 @@ static void decide_scope(struct view *view)
     bool mount = false;
     const struct rg_run *lost = NULL;
     const struct rg_run *moved = find_move(view, &lost);
+    const struct rg_run *nobody_back = NULL;
+    for (size_t i = 0; i < view->run_count; i++) {
+        nobody_back = all_were_evicted(view->runs[i]) ? view->runs[i] : nobody_back;
+    }
     incident->nature = cause->trait.nature;
     bool own = rg_run_is_local(cause);
     if (cause->trait.flags & RG_TRAIT_STORAGE && rank < 60) {
@@ -909,6 +1011,13 @@ static void decide_scope(struct view *view)
     } else if (cause->trait.flags & RG_TRAIT_BOTH || (own && rank < 100) ||
                (rank < 50 && cause->accused != RG_ACCUSED_CONFIG)) {
         scope_own_fault(view);
+    } else if (nobody_back && !view->observers.count) {
+        scope_nobody_back(view, nobody_back);
+    } else if (is_stale_race(cause)) {
+        incident->nature = RG_NATURE_SOFTWARE;
+        set_scope(view, RG_SCOPE_SOFTWARE, cause->target);
+        headline(view, RG_PHRASE_HEAD_STALE, cause->target, 0, 0);
+        say(view, &incident->evidence, RG_PHRASE_EV_ANSWERED, cause->nid, 0, 0);
     } else if (moved) {
         incident->nature = RG_NATURE_SERVER;
         set_scope(view, RG_SCOPE_SERVER, lost->nid);
@@ -920,7 +1029,9 @@ static void decide_scope(struct view *view)
         scope_restart(view);
     } else if (only_mgs(view, &mgs_nid, &mount)) {
         scope_mgs(view, mgs_nid, mount);
-    } else if (cause->accused == RG_ACCUSED_CONFIG) {
+    } else if (only_mounting(view)) {
+        scope_mounting(view);
+    } else if (cause->accused == RG_ACCUSED_CONFIG && !(cause->trait.flags & RG_TRAIT_MOUNT)) {
         scope_config(view);
     } else if (view->clients.count && !view->observers.count) {
         scope_clients(view);
@@ -995,6 +1106,12 @@ static void say_who_is_fine(struct view *view)
 /* How requests ended, for those that have no better cause. */
 static void say_endings(struct view *view)
 {
+    for (size_t i = 0; i < view->run_count; i++) {
+        if (view->runs[i]->rc == -19 && is_connect_status(view, view->runs[i])) {
+            say(view, &view->incident->evidence, RG_PHRASE_EV_PARTNER, view->runs[i]->nid,
+                view->runs[i]->target, 0);
+        }
+    }
     bool first_ping = false;
     bool looked = false;
     for (size_t i = 0; i < view->run_count; i++) {
@@ -1230,13 +1347,12 @@ static void judge_urgency(struct view *view)
     struct rg_incident *incident = view->incident;
     if (incident->planned) {
         incident->urgency = incident->data == RG_DATA_LOST ? RG_URGENCY_LOW : RG_URGENCY_NOTE;
-    } else if (incident->scope == RG_SCOPE_MGS) {
+    } else if (incident->scope == RG_SCOPE_MGS || incident->self_healed ||
+               incident->headline.id == RG_PHRASE_HEAD_MOUNT_EARLY) {
         incident->urgency = RG_URGENCY_LOW;
     } else if (incident->data == RG_DATA_LOST || incident->scope == RG_SCOPE_FABRIC ||
                view->cause->row->severity == RG_SEVERITY_CRITICAL) {
         incident->urgency = RG_URGENCY_CRITICAL;
-    } else if (incident->self_healed) {
-        incident->urgency = RG_URGENCY_LOW;
     } else {
         incident->urgency = RG_URGENCY_HIGH;
     }
