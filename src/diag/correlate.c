@@ -222,6 +222,9 @@ static void learn(struct rg_correlation *correlation, const struct rg_event *eve
         rg_map_owns(map, run->speaker, run->nid_local, false);
     }
     bool about_client = run->trait.flags & RG_TRAIT_CLIENT;
+    if (run->role == RG_ROLE_SERVER) {
+        map->hosts[rg_map_resolve(map, run->speaker)].server = true;
+    }
     if (run->by_target && run->target) {
         rg_map_speaks(map, run->target, run->target_kind, event->target_index, run->speaker);
         return;
@@ -321,6 +324,15 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
         .order = correlation->order,
         .incident = -1,
     };
+    if (rg_row_is(event->row, "ML-CMDERR") && detail_has(event, "SET_ROCE_ADDRESS")) {
+        fresh.trait.nature = RG_NATURE_CONFIG; /* the address was wrong, not the HCA */
+    } else if (rg_row_is(event->row, "ML-CMDERR") && detail_has(event, "CREATE_QP")) {
+        fresh.trait.nature = RG_NATURE_HOST; /* a limit of the device, used up */
+    }
+    if (rg_row_is(event->row, "BE-MOUNT") && event->rc == -4) {
+        /* Somebody interrupted the mount. */
+        fresh.trait = (struct rg_trait){97, RG_NATURE_UNKNOWN, RG_TRAIT_MOUNT};
+    }
     if (rg_row_is(event->row, "PT-EXPIRE")) {
         /* Which end it was is for several lines to tell, not for one. */
         fresh.accused = RG_ACCUSED_PATH;

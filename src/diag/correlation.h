@@ -32,6 +32,7 @@ enum rg_trait_flag {
     RG_TRAIT_STORAGE = 1 << 10,
     RG_TRAIT_LATE = 1 << 11,
     RG_TRAIT_ALONE = 1 << 12,
+    RG_TRAIT_BEFORE = 1 << 13,
 };
 
 struct rg_trait {

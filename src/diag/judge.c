@@ -42,6 +42,7 @@ static const struct {
 #define STORAGE                           RG_TRAIT_STORAGE
 #define LATE                              RG_TRAIT_LATE
 #define ALONE                             RG_TRAIT_ALONE
+#define BEFORE                            RG_TRAIT_BEFORE
 #define RG_TRAIT(id, rank, nature, flags) {id, rank, RG_NATURE_##nature, flags},
 #include "diag/traits.tbl"
 #undef RG_TRAIT
@@ -58,6 +59,7 @@ static const struct {
 #undef STORAGE
 #undef LATE
 #undef ALONE
+#undef BEFORE
 };
 
 static const struct {
@@ -119,6 +121,9 @@ struct rg_trait rg_trait_of(const struct rg_catalogue_row *row, enum rg_accused 
         /* A driver gives up long after the first request did (16 to 50 s and more). */
         trait.flags |= RG_TRAIT_LATE;
     }
+    if ((accused == RG_ACCUSED_PATH || accused == RG_ACCUSED_PEER) && trait.rank < 66) {
+        trait.rank = 66; /* a low layer, but not this node's */
+    }
     if (effect == RG_EFFECT_EVICTED) {
         trait.flags |= RG_TRAIT_LOSS;
     }
@@ -176,7 +181,7 @@ static int pair_weight(const struct rg_run *a, const struct rg_run *b)
         return 0;
     }
     if (a->by_target == b->by_target) {
-        return a->effect == b->effect && a->effect != RG_EFFECT_NONE ? 1 : 0;
+        return a->effect == b->effect && a->effect != RG_EFFECT_NONE ? 2 : 0;
     }
     const struct rg_run *server = a->by_target ? a : b;
     const struct rg_run *client = a->by_target ? b : a;
@@ -187,6 +192,9 @@ static int pair_weight(const struct rg_run *a, const struct rg_run *b)
         return rg_row_is(server->row, "CN-RECONNECTING") || rg_row_is(server->row, "RC-OVER") ? 4
                                                                                               : 0;
     }
+    if (server->trait.flags & RG_TRAIT_STARTED) {
+        return 0; /* any time after the client noticed */
+    }
     if (client->effect == RG_EFFECT_LOST) {
         return server->trait.flags & RG_TRAIT_PLANNED ? 3 : 1;
     }
@@ -194,6 +202,15 @@ static int pair_weight(const struct rg_run *a, const struct rg_run *b)
 }
 
 #define PAIRS_MAX 512
+
+/* Wall clocks differ by a zone, a multiple of 15 minutes, and by what dmesg -T is off. */
+static bool is_zone(int64_t shift_usec)
+{
+    int64_t quarter = 900 * USEC;
+    int64_t rest = llabs(shift_usec) % quarter;
+    return llabs(shift_usec) <= 15 * 3600 * USEC &&
+           (rest <= 180 * USEC || quarter - rest <= 180 * USEC);
+}
 
 /* Lays one clock beside those that are laid already, by what both say of the same targets. */
 static bool lay_clock(struct rg_correlation *correlation, struct clock_key *clocks, int which,
@@ -217,7 +234,8 @@ static bool lay_clock(struct rg_correlation *correlation, struct clock_key *cloc
                 continue;
             }
             int weight = pair_weight(run, other);
-            if (weight > 0) {
+            bool fits = clocks[which].kind == BOOT || is_zone(other->start - run->start);
+            if (weight > 0 && fits) {
                 shifts[count] = other->start - run->start;
                 weights[count++] = weight;
             }
@@ -355,6 +373,73 @@ static void accuse_self(struct rg_correlation *correlation, struct rg_run *run)
     run->accused = RG_ACCUSED_SELF;
     run->trait.rank = run->trait.rank < 60 ? run->trait.rank : 60;
     run->trait.flags = (run->trait.flags & ~(unsigned)RG_TRAIT_SILENT) | RG_TRAIT_LATE;
+}
+
+/* A missing route to a NID whose host is spoken with on another LNet network is a leftover, unless
+ * a mount wanted that very NID. */
+static void hush_routes(struct rg_correlation *correlation)
+{
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        struct rg_run *run = &correlation->runs[i];
+        if (!rg_row_is(run->row, "LN-NOROUTE") || !run->nid) {
+            continue;
+        }
+        rg_host_id host = rg_map_host_of_nid(&correlation->map, run->nid);
+        bool leftover = rg_map_host(&correlation->map, host)->nid_count > 1;
+        for (uint32_t k = 0; k < correlation->run_count && leftover; k++) {
+            const struct rg_run *other = &correlation->runs[k];
+            leftover = other == run || other->nid != run->nid || other->node != run->node;
+        }
+        if (leftover) {
+            run->effect = RG_EFFECT_NONE;
+        }
+    }
+}
+
+/* Processes that hang say that something is wrong, even where nothing else on the node does. */
+static void promote_hung_tasks(struct rg_correlation *correlation)
+{
+    int64_t window = 2 * correlation->options.window_sec * USEC;
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        struct rg_run *run = &correlation->runs[i];
+        bool alone = rg_row_is(run->row, "K-HUNG") && run->effect == RG_EFFECT_NONE;
+        for (uint32_t k = 0; k < correlation->run_count && alone; k++) {
+            const struct rg_run *other = &correlation->runs[k];
+            alone = other == run || other->node != run->node || !rg_run_is_active(other) ||
+                    rg_row_is(other->row, "K-HUNG") || !near_in_time(run, other, window);
+        }
+        if (alone) {
+            run->effect = RG_EFFECT_FAULT;
+        }
+    }
+}
+
+/* A client that comes back says that it had been away, even where nothing else does. */
+static void promote_reconnects(struct rg_correlation *correlation)
+{
+    int64_t window = correlation->options.window_sec * USEC;
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        struct rg_run *run = &correlation->runs[i];
+        if (!rg_row_is(run->row, "CN-RECONNECTING") || run->effect != RG_EFFECT_NONE) {
+            continue;
+        }
+        bool alone = true;
+        for (uint32_t k = 0; k < correlation->run_count && alone; k++) {
+            const struct rg_run *other = &correlation->runs[k];
+            bool explains = rg_run_is_active(other) ||
+                            other->trait.flags & (RG_TRAIT_STARTED | RG_TRAIT_PLANNED);
+            bool related = other->node == run->node || other->target == run->target ||
+                           rg_map_resolve(&correlation->map, other->speaker) == run->element ||
+                           other->element == rg_map_resolve(&correlation->map, run->speaker);
+            alone = other == run || rg_row_is(other->row, "CN-RECONNECTING") || !explains ||
+                    !related || !near_in_time(run, other, window);
+        }
+        if (alone) {
+            run->effect = RG_EFFECT_FAULT;
+            run->accused = RG_ACCUSED_PATH;
+            run->trait.rank = 93;
+        }
+    }
 }
 
 static rg_host_id element_of(struct rg_correlation *correlation, const struct rg_run *run)
@@ -544,7 +629,7 @@ static void join_stories(struct rg_correlation *correlation, const struct by_ele
         const struct rg_run *a = &correlation->runs[list[i].run];
         for (size_t k = 0; k < most; k++) {
             const struct rg_run *b = &correlation->runs[list[k].run];
-            if (i == k || a->element == b->element) {
+            if (i == k) {
                 continue;
             }
             /* A node's own fault explains what only this node sees of others. */
@@ -558,6 +643,20 @@ static void join_stories(struct rg_correlation *correlation, const struct by_ele
                 !rg_run_accuses_client(b) &&
                 ((lacks_server(correlation, a) && b->row->layer >= RG_LAYER_RPC) ||
                  (is_mount(a) && !a->nid && b->row->layer >= RG_LAYER_LND))) {
+                join(correlation, list[i].run, list[k].run);
+            }
+            /* Faults of one device in one boot are one story, however slowly it dies. */
+            if (is_own_fault(a) && is_own_fault(b) && a->device && a->device == b->device &&
+                a->boot == b->boot && a->row->layer <= RG_LAYER_LINK &&
+                b->row->layer <= RG_LAYER_LINK && near_in_time(a, b, INT64_C(14400) * USEC)) {
+                join(correlation, list[i].run, list[k].run);
+            }
+            /* A server that is slow with one client's requests waits for that client, when the
+             * client stopped or broke. */
+            if (a->trait.flags & RG_TRAIT_SLOW && a->nid &&
+                (is_own_fault(b) || b->trait.flags & RG_TRAIT_PLANNED) &&
+                rg_map_host_of_nid(&correlation->map, a->nid) == b->element &&
+                near_in_time(a, b, window)) {
                 join(correlation, list[i].run, list[k].run);
             }
             if (k < i) {
@@ -583,12 +682,45 @@ static void join_stories(struct rg_correlation *correlation, const struct by_ele
     }
 }
 
+/* A process that hangs without another word goes with the nearest trouble of a server, if there is
+ * any: with one only, or strangers would be joined through it. */
+static void join_hung_tasks(struct rg_correlation *correlation, const struct by_element *list,
+                            size_t count)
+{
+    int64_t window = correlation->options.window_sec * USEC;
+    for (size_t i = 0; i < count; i++) {
+        const struct rg_run *hung = &correlation->runs[list[i].run];
+        if (!rg_row_is(hung->row, "K-HUNG")) {
+            continue;
+        }
+        size_t best = count;
+        int64_t nearest = INT64_MAX;
+        for (size_t k = 0; k < count; k++) {
+            const struct rg_run *other = &correlation->runs[list[k].run];
+            if (other->node == hung->node || other->row->layer < RG_LAYER_BACKEND ||
+                other->row->layer > RG_LAYER_RECOVERY || !near_in_time(hung, other, window)) {
+                continue;
+            }
+            int64_t distance =
+                hung->clock == other->clock ? llabs(hung->start - other->start) : window;
+            if (distance < nearest) {
+                nearest = distance;
+                best = k;
+            }
+        }
+        if (best < count) {
+            join(correlation, list[i].run, list[best].run);
+        }
+    }
+}
+
 /* What is no trouble by itself belongs to the incident it lies in: restarts, recovery, planned work
  * on the same host or target. */
 static void attach_context(struct rg_correlation *correlation)
 {
     int64_t early = correlation->options.cause_early_sec * USEC;
     int64_t late = correlation->options.window_sec * USEC;
+    int64_t day = INT64_C(86400) * USEC;
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         struct rg_run *run = &correlation->runs[i];
         if (rg_run_is_active(run)) {
@@ -603,7 +735,13 @@ static void attach_context(struct rg_correlation *correlation)
             }
             bool related = (run->target && run->target == active->target) ||
                            run->element == active->element || self == active->element;
-            if (!related || !near_in_time(run, active, run->start < active->start ? early : late)) {
+            bool ends_it = run->trait.flags & RG_TRAIT_STARTED &&
+                           active->effect == RG_EFFECT_LOST && !active->ended &&
+                           active->clock == run->clock && run->start >= active->start &&
+                           run->start - active->start <= day;
+            if (!related ||
+                (!ends_it &&
+                 !near_in_time(run, active, run->start < active->start ? early : late))) {
                 continue;
             }
             int64_t distance = run->clock == active->clock ? llabs(run->start - active->start) : 0;
@@ -639,12 +777,18 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
     free(distinct.items);
 
     size_t count = 0;
+    hush_routes(correlation);
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         struct rg_run *run = &correlation->runs[i];
         accuse_self(correlation, run);
         run->element = element_of(correlation, run);
         run->group = i;
         run->incident = -1;
+    }
+    promote_hung_tasks(correlation);
+    promote_reconnects(correlation);
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        const struct rg_run *run = &correlation->runs[i];
         if (rg_run_is_active(run)) {
             list[count++] = (struct by_element){i, run->element, run->start};
         }
@@ -654,6 +798,7 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
     note_witnesses(correlation, list, count);
     join_same_element(correlation, list, count);
     join_stories(correlation, list, count);
+    join_hung_tasks(correlation, list, count);
     attach_context(correlation);
 
     int incidents = 0;

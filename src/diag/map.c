@@ -299,7 +299,7 @@ void rg_map_settle(struct rg_map *map, const rg_word *client_nids, size_t count)
     size_t nameless_count = 0;
     for (uint32_t i = 1; i < map->host_count; i++) {
         const struct rg_map_host *host = &map->hosts[i];
-        if (host->node && !host->merged && !host->server && host->nid_count == 0) {
+        if (host->node && !host->merged && !host->server && host->nid_count == 0 && host->client) {
             nameless = i;
             nameless_count++;
         }

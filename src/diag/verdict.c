@@ -31,6 +31,8 @@ struct view {
     size_t run_count;
     int64_t onset; /* of the first symptom, on the base clock; INT64_MIN when unknown */
     int onset_clock;
+    rg_node_id onset_node;
+    bool first_answered;    /* the first symptom is an answer of the peer */
     struct hosts observers; /* hosts that complain of another */
     struct hosts elements;  /* servers complained of */
     struct hosts silent;    /* those of them that did not answer */
@@ -73,6 +75,11 @@ static bool has_host(const struct hosts *hosts, rg_host_id host)
 static const struct rg_map_host *host_of(struct view *view, rg_host_id host)
 {
     return rg_map_host(&view->correlation->map, host);
+}
+
+static bool is_server(struct view *view, rg_host_id host)
+{
+    return host_of(view, host)->server;
 }
 
 static rg_host_id speaker_of(struct view *view, const struct rg_run *run)
@@ -185,6 +192,22 @@ static bool is_connect_status(struct view *view, const struct rg_run *run)
     return false;
 }
 
+/* Whether the node's other lines show that the bond's member is an ice port: only there does a bond
+ * take the RDMA device away. */
+static bool is_explained_by_bond(struct view *view, const struct rg_run *bond)
+{
+    for (size_t i = 0; i < view->run_count; i++) {
+        const struct rg_run *run = view->runs[i];
+        for (size_t k = 0; k < run->quote_count && run->node == bond->node; k++) {
+            const char *quote = rg_pool_text(&view->correlation->pool, run->quotes[k]);
+            if (strstr(quote, "irdma") || strstr(quote, "ice 0000:")) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* What a run weighs as a cause of this incident; 1000 and more: it is none. */
 static int rank_of(struct view *view, const struct rg_run *run)
 {
@@ -214,13 +237,23 @@ static int rank_of(struct view *view, const struct rg_run *run)
                 (comparable && run->start < view->onset - usec_of(60))) {
                 return 1000;
             }
-        } else if (run->trait.flags & RG_TRAIT_PLANNED) {
-            if (comparable && run->start < view->onset - usec_of(120)) {
+        } else if (run->trait.flags & RG_TRAIT_BEFORE) {
+            if (!is_explained_by_bond(view, run)) {
                 return 1000;
             }
-        } else {
+        } else if (!(run->trait.flags & RG_TRAIT_PLANNED)) {
             return 1000;
         }
+    }
+    if (run->trait.flags & RG_TRAIT_PLANNED) {
+        bool other_node = view->onset_node != run->node;
+        if (comparable && (run->start < view->onset - usec_of(120) ||
+                           run->start > view->onset + usec_of(other_node ? 20 : 5))) {
+            return 960;
+        }
+    }
+    if (run->row->layer == RG_LAYER_LNET && rg_run_is_local(run) && view->first_answered) {
+        rank += 100; /* the peer still answered when it began */
     }
     if (comparable && run->start > view->onset + usec_of(options->cause_late_sec) &&
         !(run->trait.flags & RG_TRAIT_LATE)) {
@@ -246,7 +279,9 @@ static void look(struct view *view)
         if (!rg_run_is_active(run)) {
             continue;
         }
-        if (rg_run_accuses_client(run) && element != self) {
+        bool of_client = rg_run_accuses_client(run) ||
+                         (is_server(view, self) && run->nid && !is_server(view, element));
+        if (of_client && element != self) {
             add_host(&view->clients, element);
             add_host(&view->accusers, self);
         } else if (element != self) {
@@ -260,6 +295,8 @@ static void look(struct view *view)
         if (run->clock >= 0 && symptom && (view->onset == INT64_MIN || run->start < view->onset)) {
             view->onset = run->start;
             view->onset_clock = run->clock;
+            view->onset_node = run->node;
+            view->first_answered = run->trait.flags & RG_TRAIT_ANSWERED;
         }
     }
     for (uint32_t i = 0; i < correlation->seen_count; i++) {
@@ -411,11 +448,6 @@ static rg_word what_it_said(struct view *view, const struct rg_run *run)
     return text_word(view, row_title(run));
 }
 
-static bool is_server(struct view *view, rg_host_id host)
-{
-    return host_of(view, host)->server;
-}
-
 static void set_scope(struct view *view, enum rg_scope scope, rg_word element)
 {
     view->incident->scope = scope;
@@ -442,6 +474,19 @@ static rg_word target_of_cause(struct view *view)
                             &name)) {
             return rg_pool_add(&view->correlation->pool, name.target);
         }
+    }
+    struct rg_words own = {0};
+    for (size_t i = 0; i < view->run_count; i++) {
+        const struct rg_run *run = view->runs[i];
+        if (run->node == cause->node && rg_run_is_active(run) && run->target &&
+            kind_of(view, run->target) != RG_TARGET_MGS) {
+            view->ok &= rg_words_add(&own, run->target);
+        }
+    }
+    rg_word named = own.count == 1 ? own.items[0] : 0;
+    free(own.items);
+    if (named) {
+        return named;
     }
     rg_word only = 0;
     size_t count = 0;
@@ -612,6 +657,11 @@ static void scope_slow(struct view *view)
         set_scope(view, RG_SCOPE_SERVER, full_name(view, host));
     }
     headline(view, RG_PHRASE_HEAD_SLOW, view->incident->element, 0, 0);
+    if (view->run_count == 1 && cause->nid && cause->count < 3) {
+        /* One request of one client: it may be the client that keeps the server waiting. */
+        say(view, &view->incident->contrary, RG_PHRASE_CON_ONE_REQUEST, cause->nid, 0, 0);
+        say(view, &view->incident->decides, RG_PHRASE_DEC_CLIENT_LOG, cause->nid, 0, 0);
+    }
     say(view, &view->incident->evidence, RG_PHRASE_EV_SLOW, what_it_said(view, cause), 0, 0);
     free(targets.items);
     free(siblings.items);
@@ -651,6 +701,9 @@ static void scope_mgs(struct view *view, rg_word nid, bool mount)
     if (!host_of(view, host)->node) {
         say(view, &view->incident->decides, RG_PHRASE_DEC_MGS_REACH, ping_command(view, host, nid),
             nid, 0);
+    } else {
+        say(view, &view->incident->decides, RG_PHRASE_DEC_PING, ping_command(view, host, nid),
+            full_name(view, speaker_of(view, view->cause)), 0);
     }
 }
 
@@ -658,6 +711,29 @@ static void scope_mgs(struct view *view, rg_word nid, bool mount)
 static void scope_clients(struct view *view)
 {
     struct rg_incident *incident = view->incident;
+    if (rg_row_is(view->cause->row, "CN-RECONNECTING")) {
+        set_scope(view, RG_SCOPE_UNKNOWN, 0);
+        headline(view, RG_PHRASE_HEAD_RECONNECTED, names_of(view, &view->clients),
+                 names_of(view, &view->accusers), 0);
+        say(view, &incident->decides, RG_PHRASE_DEC_CLIENT_LOG, names_of(view, &view->clients), 0,
+            0);
+        return;
+    }
+    if (rg_row_is(view->cause->row, "CK-WRITE") || rg_row_is(view->cause->row, "CK-READ")) {
+        rg_host_id client = view->clients.items[0];
+        rg_host_id server = view->accusers.items[0];
+        incident->nature = RG_NATURE_NETWORK;
+        set_scope(view,
+                  view->clients.count > 1 && view->accusers.count == 1 ? RG_SCOPE_SERVER
+                                                                       : RG_SCOPE_PAIR,
+                  view->clients.count > 1 ? full_name(view, server) : full_name(view, client));
+        headline(view, RG_PHRASE_HEAD_CHECKSUM, names_of(view, &view->clients),
+                 full_name(view, server), 0);
+        if (!host_of(view, client)->node) {
+            say(view, &incident->decides, RG_PHRASE_DEC_CLIENT_LOG, full_name(view, client), 0, 0);
+        }
+        return;
+    }
     if (view->clients.count == 1) {
         rg_host_id client = view->clients.items[0];
         set_scope(view, RG_SCOPE_NODE, name_of(view, client));
@@ -702,7 +778,7 @@ static void name_symptom(struct view *view, rg_host_id element)
     bool checksum = false;
     for (size_t i = 0; i < view->run_count; i++) {
         const struct rg_run *run = view->runs[i];
-        evicted |= run->effect == RG_EFFECT_EVICTED && !rg_run_accuses_client(run);
+        evicted |= rg_row_is(run->row, "IM-EVICTED");
         silent |= rg_run_is_active(run) && run->trait.flags & RG_TRAIT_SILENT;
         forgotten |= rg_row_is(run->row, "PT-STATUS") && (run->rc == -107 || run->rc == -19);
         error |= rg_row_is(run->row, "PT-STATUS");
@@ -950,7 +1026,8 @@ static void scope_mounting(struct view *view)
     incident->nature = RG_NATURE_SERVER;
     set_scope(view, element ? RG_SCOPE_SERVER : RG_SCOPE_MGS, full_name(view, element));
     headline(view, mounted ? RG_PHRASE_HEAD_MOUNT_RACE : RG_PHRASE_HEAD_MOUNT_EARLY,
-             name_of(view, observer), element ? full_name(view, element) : 0, 0);
+             name_of(view, observer), element ? full_name(view, element) : text_word(view, "MGS"),
+             0);
     if (element && !host_of(view, element)->node) {
         say(view, &incident->decides, RG_PHRASE_DEC_SERVER_LOG, full_name(view, element), 0, 0);
     } else if (!element) {
@@ -984,6 +1061,16 @@ static void scope_nobody_back(struct view *view, const struct rg_run *over)
     say(view, &incident->decides, RG_PHRASE_DEC_ANY_CLIENT, over->target, 0, 0);
 }
 
+static bool has_row(struct view *view, const char *id)
+{
+    for (size_t i = 0; i < view->run_count; i++) {
+        if (rg_row_is(view->runs[i]->row, id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void decide_scope(struct view *view)
 {
     const struct rg_run *cause = view->cause;
@@ -1006,10 +1093,10 @@ static void decide_scope(struct view *view)
     } else if (cause->trait.flags & RG_TRAIT_SLOW) {
         scope_slow(view);
     } else if (cause->accused == RG_ACCUSED_CONFIG && rank < 70 &&
-               !(cause->trait.flags & RG_TRAIT_BOTH)) {
+               cause->row->layer > RG_LAYER_ADDRESS && !(cause->trait.flags & RG_TRAIT_BOTH)) {
         scope_config(view);
-    } else if (cause->trait.flags & RG_TRAIT_BOTH || (own && rank < 100) ||
-               (rank < 50 && cause->accused != RG_ACCUSED_CONFIG)) {
+    } else if (cause->trait.flags & RG_TRAIT_BOTH ||
+               (own && rank < 100 && !(cause->trait.flags & RG_TRAIT_STARTED))) {
         scope_own_fault(view);
     } else if (nobody_back && !view->observers.count) {
         scope_nobody_back(view, nobody_back);
@@ -1045,13 +1132,28 @@ static void decide_scope(struct view *view)
         scope_many_to_many(view);
     } else if (is_mere_symptom(cause) && !(cause->trait.flags & RG_TRAIT_MOUNT)) {
         rg_host_id host = speaker_of(view, cause);
+        if (has_row(view, "FRAME-RDMA") && !has_row(view, "FRAME-LUSTRE")) {
+            incident->nature = RG_NATURE_HOST;
+            set_scope(view, RG_SCOPE_NODE, name_of(view, host));
+            headline(view, RG_PHRASE_HEAD_HUNG_RDMA, name_of(view, host), 0, 0);
+            return;
+        }
         set_scope(view, RG_SCOPE_UNKNOWN, 0);
         headline(view, RG_PHRASE_HEAD_SYMPTOM, name_of(view, host), 0, 0);
+        if (incident->targets.count) {
+            name_symptom(view, 0);
+            say(view, &incident->decides, RG_PHRASE_DEC_SERVER_LOG,
+                words_list(view, &incident->targets), 0, 0);
+        }
         say(view, &incident->decides, RG_PHRASE_DEC_SERVERS_OF, name_of(view, host),
             text_word(view, "timeout 5 lctl get_param '*.*.import'"), 0);
     } else {
         rg_host_id host = speaker_of(view, cause);
-        set_scope(view, is_server(view, host) ? RG_SCOPE_SERVER : RG_SCOPE_NODE,
+        bool between = cause->accused == RG_ACCUSED_PATH || cause->accused == RG_ACCUSED_PEER;
+        set_scope(view,
+                  between                 ? RG_SCOPE_PAIR
+                  : is_server(view, host) ? RG_SCOPE_SERVER
+                                          : RG_SCOPE_NODE,
                   name_of(view, host));
         headline(view,
                  cause->trait.flags & RG_TRAIT_MOUNT ? RG_PHRASE_HEAD_MOUNT : RG_PHRASE_HEAD_OTHER,
@@ -1255,7 +1357,11 @@ static void judge_data(struct view *view)
         if (mgs) {
             continue;
         }
-        if (run->effect == RG_EFFECT_EVICTED && !rg_run_accuses_client(run)) {
+        if (rg_row_is(run->row, "LL-DISCARD")) {
+            incident->data = RG_DATA_LOST;
+            say(view, &incident->data_reasons, RG_PHRASE_DATA_DISCARDED,
+                name_of(view, run->speaker), 0, 0);
+        } else if (rg_row_is(run->row, "IM-EVICTED")) {
             view->ok &= rg_words_add(&evicters, run->target ? run->target : run->nid);
         } else if (rg_run_accuses_client(run) && run->trait.flags & RG_TRAIT_LOSS) {
             gone++;
@@ -1272,10 +1378,6 @@ static void judge_data(struct view *view)
             incident->data = RG_DATA_LOST;
             say(view, &incident->data_reasons, RG_PHRASE_DATA_EVICTED,
                 run->target ? run->target : name_of(view, run->speaker), 0, 0);
-        } else if (rg_row_is(run->row, "LL-DISCARD") || rg_row_is(run->row, "IM-DISCARD")) {
-            incident->data = RG_DATA_LOST;
-            say(view, &incident->data_reasons, RG_PHRASE_DATA_DISCARDED,
-                name_of(view, run->speaker), 0, 0);
         }
         if (run->effect == RG_EFFECT_LOST) {
             view->ok &=
@@ -1348,7 +1450,8 @@ static void judge_urgency(struct view *view)
     if (incident->planned) {
         incident->urgency = incident->data == RG_DATA_LOST ? RG_URGENCY_LOW : RG_URGENCY_NOTE;
     } else if (incident->scope == RG_SCOPE_MGS || incident->self_healed ||
-               incident->headline.id == RG_PHRASE_HEAD_MOUNT_EARLY) {
+               incident->headline.id == RG_PHRASE_HEAD_MOUNT_EARLY ||
+               incident->headline.id == RG_PHRASE_HEAD_RECONNECTED) {
         incident->urgency = RG_URGENCY_LOW;
     } else if (incident->data == RG_DATA_LOST || incident->scope == RG_SCOPE_FABRIC ||
                view->cause->row->severity == RG_SEVERITY_CRITICAL) {
