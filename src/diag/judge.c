@@ -734,7 +734,8 @@ static void attach_context(struct rg_correlation *correlation)
                 continue;
             }
             bool related = (run->target && run->target == active->target) ||
-                           run->element == active->element || self == active->element;
+                           run->element == active->element || self == active->element ||
+                           (run->node == active->node && run->row->layer == RG_LAYER_APPLICATION);
             bool ends_it = run->trait.flags & RG_TRAIT_STARTED &&
                            active->effect == RG_EFFECT_LOST && !active->ended &&
                            active->clock == run->clock && run->start >= active->start &&

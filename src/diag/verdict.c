@@ -245,17 +245,19 @@ static int rank_of(struct view *view, const struct rg_run *run)
             return 1000;
         }
     }
+    /* Stamps of dmesg -T are minutes off between nodes. */
+    bool other_node = view->onset_node != run->node;
+    int64_t doubt = other_node && run->first.computed ? 600 : 0;
     if (run->trait.flags & RG_TRAIT_PLANNED) {
-        bool other_node = view->onset_node != run->node;
-        if (comparable && (run->start < view->onset - usec_of(120) ||
-                           run->start > view->onset + usec_of(other_node ? 20 : 5))) {
+        if (comparable && (run->start < view->onset - usec_of(120 + doubt) ||
+                           run->start > view->onset + usec_of((other_node ? 20 : 5) + doubt))) {
             return 960;
         }
     }
     if (run->row->layer == RG_LAYER_LNET && rg_run_is_local(run) && view->first_answered) {
         rank += 100; /* the peer still answered when it began */
     }
-    if (comparable && run->start > view->onset + usec_of(options->cause_late_sec) &&
+    if (comparable && run->start > view->onset + usec_of(options->cause_late_sec + doubt) &&
         !(run->trait.flags & RG_TRAIT_LATE)) {
         rank += 100;
     }
@@ -1310,12 +1312,11 @@ static void say_users(struct view *view)
     bool any = false;
     for (size_t i = 0; i < incident->targets.count; i++) {
         rg_word target = incident->targets.items[i];
-        const struct rg_map_target *entry = rg_map_target(&view->correlation->map, target);
         const char *text = rg_pool_text(&view->correlation->pool, target);
-        rg_word both =
-            entry && entry->index >= 0
-                ? rg_pool_addf(&view->correlation->pool, "%s (index %d)", text, entry->index)
-                : target;
+        int index = rg_target_index(rg_span_text(text));
+        rg_word both = index >= 0
+                           ? rg_pool_addf(&view->correlation->pool, "%s (index %d)", text, index)
+                           : target;
         enum rg_target_kind kind = kind_of(view, target);
         enum rg_phrase_id phrase = kind == RG_TARGET_MDT   ? RG_PHRASE_USERS_MDT
                                    : kind == RG_TARGET_OST ? RG_PHRASE_USERS_OST
