@@ -1,0 +1,178 @@
+"""Who is at fault, told from who complains of whom: one row of the scope table a test."""
+import cluster
+import pytest
+from diagnosis import check, commands, diagnose_text, english
+
+A, B, C = "192.0.2.11@o2ib", "192.0.2.12@o2ib", "192.0.2.13@o2ib"
+OLD = -86400  # a day earlier: makes nodes and targets known without being part of the incident
+
+
+def known(*nodes):
+    """All nodes have seen all servers, long before."""
+    text = ""
+    for node in nodes:
+        for index, nid in enumerate((A, B, C)):
+            text += cluster.healthy(node, OLD + index, f"scr-OST000{index * 2}", nid)
+            text += cluster.healthy(node, OLD + index, f"scr-OST000{index * 2 + 1}", nid)
+    return text
+
+
+def last(found):
+    return found["incidents"][-1]
+
+
+def test_one_node_many_servers():
+    text = known("gpu01", "gpu02", "gpu03")
+    for index, nid in enumerate((A, B, C)):
+        text += cluster.gone("gpu01", index, f"scr-OST000{index * 2}", nid, "timed out for sent delay")
+    check(last(diagnose_text(text)), scope="node", element_has="gpu01", nature="network",
+          evidence_has="Of 3 nodes", next_has=["ibstat", "ibdev2netdev"])
+
+
+def test_one_node_one_server():
+    text = known("gpu01", "gpu02", "gpu03") + cluster.gone("gpu01", 0, "scr-OST0000", A)
+    check(last(diagnose_text(text)), scope="pair", element_has="gpu01", nature="network",
+          next_has=f"timeout 5 lctl ping {A}")
+
+
+def test_many_nodes_one_server():
+    text = known("gpu01", "gpu02", "gpu03")
+    for node in ("gpu01", "gpu02", "gpu03"):
+        text += cluster.gone(node, 0, "scr-OST0000", A) + cluster.gone(node, 1, "scr-OST0001", A)
+    check(last(diagnose_text(text)), scope="server", element_has="192.0.2.11",
+          avoid_has="Do not reboot clients", undecided_has=A)
+
+
+def test_many_nodes_one_target():
+    text = known("gpu01", "gpu02", "gpu03")
+    for node in ("gpu01", "gpu02", "gpu03"):
+        text += cluster.gone(node, 0, "scr-OST0000", A, opcode=4)
+    check(last(diagnose_text(text)), scope="target", element_has="scr-OST0000", nature="storage",
+          evidence_has="scr-OST0001", avoid_has="Do not reboot clients")
+
+
+def test_everything_at_once():
+    text = known("gpu01", "gpu02", "gpu03")
+    for node in ("gpu01", "gpu02", "gpu03"):
+        for index, nid in enumerate((A, B, C)):
+            text += cluster.gone(node, index, f"scr-OST000{index * 2}", nid)
+    check(last(diagnose_text(text)), scope="fabric", nature="network",
+          avoid_has="Do not reboot clients", next_has=["sminfo", "ibqueryerrors"])
+
+
+def test_one_node_only_given():
+    text = cluster.gone("gpu01", 0, "scr-OST0000", A)
+    check(last(diagnose_text(text)), scope="unknown", undecided_has="second client",
+          confidence="low")
+
+
+def test_a_client_that_died():
+    text = ""
+    for index, server in enumerate(("oss1", "oss2")):
+        text += cluster.silent_client(server, index, f"scr-OST000{index}",
+                                      "939243e4-2f54-a96f-3cbb-9fcf55426e2e", "192.0.2.105@o2ib")
+    check(last(diagnose_text(text)), scope="node", element_has="192.0.2.105", data="lost",
+          undecided_has="192.0.2.105", next_has="timeout 5 lctl ping 192.0.2.105@o2ib")
+
+
+def test_many_clients_of_one_server():
+    text = cluster.silent_client("oss2", OLD, "scr-OST0009", "0" * 8 + "-1", "192.0.2.99@o2ib")
+    for index in range(5):
+        text += cluster.silent_client("oss1", index, "scr-OST0000", f"9392430{index}-2f54-a96f",
+                                      f"192.0.2.{100 + index}@o2ib")
+    check(last(diagnose_text(text)), scope="server", element_has="oss1", data="lost")
+
+
+def test_many_clients_of_many_servers():
+    text = ""
+    for server in ("oss1", "oss2", "oss3"):
+        for index in range(5):
+            text += cluster.silent_client(server, index, f"scr-OST000{server[-1]}",
+                                          f"9392430{index}-2f54-a96f", f"192.0.2.{100 + index}@o2ib")
+    check(last(diagnose_text(text)), scope="fabric", data="lost")
+
+
+def test_a_nodes_own_fault_explains_what_follows():
+    text = known("gpu01", "gpu02", "gpu03")
+    text += cluster.line("gpu01", 0, "mlx5_core 0000:3b:00.0 ens1f0np0: Link down")
+    for index, nid in enumerate((A, B, C)):
+        text += cluster.gone("gpu01", 20 + index, f"scr-OST000{index * 2}", nid)
+    check(last(diagnose_text(text)), cause="NET-LINK", layer="link", scope="node",
+          element_has="gpu01", confidence="high")
+
+
+def test_lower_layers_come_first():
+    text = cluster.line(
+        "gpu01", 0, "pcieport 0000:b8:01.0: pciehp: Slot(3): Link Down")
+    text += cluster.line("gpu01", 1, "mlx5_core 0000:3b:00.0: poll_health:825:(pid 0): device's health "
+                                     "compromised - reached miss count")
+    text += cluster.line("gpu01", 2, "mlx5_core 0000:3b:00.0 ens1f0np0: Link down")
+    text += cluster.gone("gpu01", 20, "scr-OST0000", A)
+    text += cluster.gone("gpu01", 21, "scr-OST0004", C)
+    incident = last(diagnose_text(text))
+    check(incident, cause="PCI-HP", layer="hardware", scope="node")
+    assert {part["row"] for part in incident["consequences"]} & {"PT-EXPIRE-SLOW", "IM-LOST-WAIT"}
+
+
+def test_out_of_memory_makes_lustre_lines_collateral():
+    text = cluster.line("gpu01", 0, "Out of memory: Killed process 4411 (python3) total-vm:98000000kB")
+    text += cluster.gone("gpu01", 5, "scr-OST0000", A)
+    check(last(diagnose_text(text)), cause="K-OOM", scope="node", nature="host")
+
+
+def test_failover_is_told_from_the_new_address():
+    text = ""
+    for node in ("gpu01", "gpu02"):
+        text += cluster.gone(node, 0, "scr-OST0000", A)
+        text += cluster.restored(node, 60, "scr-OST0000", B)
+    incident = last(diagnose_text(text))
+    check(incident, scope="server", nature="server", data="delayed", self_healed=True,
+          headline_has="192.0.2.12")
+
+
+def test_two_faults_at_once_are_two_incidents():
+    text = known("gpu01", "gpu02", "gpu03", "gpu04")
+    for node in ("gpu02", "gpu03", "gpu04"):
+        text += cluster.gone(node, 0, "scr-OST0000", A, opcode=4)
+    text += cluster.line("gpu01", 2, "mlx5_core 0000:3b:00.0 ens1f0np0: Link down")
+    text += cluster.gone("gpu01", 10, "scr-OST0002", B)
+    found = [incident for incident in diagnose_text(text)["incidents"]
+             if not incident["self_healed"]]
+    assert {incident["scope"] for incident in found} == {"target", "node"}
+
+
+def test_the_same_trouble_days_apart_is_two_incidents():
+    text = cluster.gone("gpu01", 0, "scr-OST0000", A) + cluster.restored("gpu01", 30, "scr-OST0000", A)
+    later = 3 * 86400
+    text += cluster.gone("gpu01", later, "scr-OST0000", A)
+    text += cluster.restored("gpu01", later + 30, "scr-OST0000", A)
+    assert len(diagnose_text(text)["incidents"]) == 2
+
+
+def test_evicted_is_lost_and_waiting_is_not():
+    waited = cluster.gone("gpu01", 0, "scr-OST0000", A) + cluster.restored("gpu01", 30, "scr-OST0000", A)
+    incident = last(diagnose_text(waited))
+    check(incident, data="delayed", self_healed=True, open=False)
+    assert "nothing was evicted" in english(incident["data_reasons"])
+    incident = last(diagnose_text(waited + cluster.evicted("gpu01", 29, "scr-OST0000")))
+    check(incident, data="lost", urgency="critical")
+
+
+def test_boots_are_not_one_story():
+    """The same boot-relative second before and after a reboot has nothing in common."""
+    text = "[   50.000001] Linux version 6.1.0-57-amd64\n"
+    text += "[  100.000001] mlx5_core 0000:3b:00.0 ens1f0np0: Link down\n"
+    text += "[    0.000000] Linux version 6.1.0-57-amd64\n"
+    text += ("[  101.000001] Lustre: scr-OST0000-osc-ffff88100aa0000: Connection to scr-OST0000 (at "
+             "192.0.2.11@o2ib) was lost; in progress operations using this service will wait for "
+             "recovery to complete\n")
+    found = diagnose_text(text, "--node", "gpu01")
+    assert len(found["incidents"]) == 2
+    assert found["incidents"][-1]["cause"]["row"] != "NET-LINK"
+
+
+@pytest.mark.parametrize("nid", ["192.0.2.5@tcp;reboot", "$(reboot)@o2ib", "`id`@tcp", "-x@tcp"])
+def test_nothing_from_a_log_reaches_a_command(nid):
+    incident = last(diagnose_text(cluster.gone("gpu01", 0, "scr-OST0000", nid)))
+    for bad in (";", "$(reboot)", "`", " -x@"):
+        assert bad not in commands(incident).replace(" ; ", "").replace("$(hostname)", "")
