@@ -1,0 +1,218 @@
+"""The outputs: the documented JSON, a page that stands alone, nothing leaked, noise that is no incident."""
+import html.parser
+import json
+import re
+
+import cluster
+import jsonschema
+import pytest
+from diagnosis import HERE, LUSTRE, PUBLIC, diagnose, diagnose_text, run
+
+SCHEMA = json.loads((HERE.parent.parent / "docs" / "diagnose.schema.json").read_text())
+EVERY = sorted(PUBLIC.glob("*.log")) + sorted(LUSTRE.glob("*.log"))
+
+
+def names(paths):
+    return [path.stem for path in paths]
+
+
+@pytest.mark.parametrize("path", EVERY, ids=names(EVERY))
+def test_json_keeps_its_schema(path):
+    jsonschema.validate(diagnose(path), SCHEMA)
+
+
+def test_json_of_everything_at_once():
+    found = diagnose(PUBLIC, LUSTRE)
+    jsonschema.validate(found, SCHEMA)
+    assert len(found["incidents"]) > 20
+    for finding in found["findings"]:
+        assert finding["incident"] is None or 1 <= finding["incident"] <= len(found["incidents"])
+
+
+class Page(html.parser.HTMLParser):
+    """Notes what the page would load, and whether its elements are closed."""
+    VOID = {"meta", "br", "rect", "line"}
+
+    def __init__(self):
+        super().__init__()
+        self.loads, self.stack, self.scripts, self.inside = [], [], 0, []
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name in ("src", "href", "xlink:href", "srcset", "data", "action", "poster"):
+                self.loads.append((tag, name, value))
+            if name.startswith("on"):
+                self.loads.append((tag, name, value))
+        self.scripts += tag == "script"
+        if tag not in self.VOID or tag == "rect":
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if self.stack and self.stack[-1] == tag:
+            self.stack.pop()
+
+    def handle_endtag(self, tag):
+        assert self.stack and self.stack[-1] == tag, (tag, self.stack[-5:])
+        self.stack.pop()
+
+
+def page_of(tmp_path, *words, stdin=None):
+    path = tmp_path / "page.html"
+    run("--html", path, *words, stdin=stdin)
+    return path.read_text()
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_page_loads_nothing(tmp_path, language):
+    text = page_of(tmp_path, "--lang", language, PUBLIC)
+    page = Page()
+    page.feed(text)
+    assert page.loads == [] and page.stack == [] and page.scripts == 1
+    assert "://" not in re.sub(r"(?s)<(pre|td|li|p|title|text)\b.*?</\1>", "", text)
+    assert "url(#clip" in text and "url(h" not in text and "@import" not in text
+    assert "default-src 'none'" in text
+    assert "<svg" in text and 'class="matrix"' in text and "addEventListener('wheel'" in text
+
+
+def test_page_has_nodes_in_time_and_nodes_by_targets(tmp_path):
+    text = "".join(cluster.gone(node, at, "scr-OST0012", "192.0.2.11@o2ib")
+                   for at, node in enumerate(("gpu01", "gpu02")))
+    page = page_of(tmp_path, "-", stdin=text.encode())
+    svg = page[page.index("<svg"):page.index("</svg>")]
+    assert "gpu01" in svg and "gpu02" in svg and svg.count('class="lost"') == 2
+    assert 'class="band"' in svg
+    matrix = page[page.index('class="matrix"'):page.index("</table>")]
+    assert "scr-OST0012 (index 18)" in matrix and matrix.count("<td class=") == 2
+
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>'\"`|](javascript:alert(3))\x1b[2J\u202e"
+
+
+def test_nothing_from_a_log_is_markup(tmp_path):
+    text = cluster.line("gpu01", 0, "LDISKFS-fs error (device dm-0): " + EVIL)
+    text += cluster.gone("<b>&gpu02", 1, "scr-OST0012", "192.0.2.11@o2ib")
+    text += cluster.line("gpu03", 2, "LustreError: unheard of failure " + EVIL)
+    page = page_of(tmp_path, "-", stdin=text.encode())
+    parser = Page()
+    parser.feed(page)
+    assert parser.loads == [] and parser.stack == [] and parser.scripts == 1
+    assert "<img" not in page and "<b>&" not in page
+    for words in (["--json"], ["--markdown"], []):
+        out = run(*words, "-", stdin=text.encode()).stdout.decode()
+        assert "\x1b" not in out and "\u202e" not in out
+        if words == ["--markdown"]:
+            outside = re.sub(r"(?sm)^```$.*?^```$", "", out).replace("\\`", "")
+            outside = re.sub(r"`[^`\n]*`", "", outside)
+            assert "<script" not in outside and "<img" not in outside
+
+
+# ---- Anonymous reports. ----
+
+SECRETS = ["gpu017", "gpu018", "oss1", "mds-a.cluster.example.org", "10.23.45.67", "10.23.45.68", "kim",
+           "hongkildong", "2001:db8::77", "50:6b:4b:03:aa:bb", "storage.example.org", "4411@gpu017"]
+
+
+def secret_log():
+    text = cluster.gone("gpu017", 0, "scr-OST0012", "10.23.45.67@o2ib").replace("job:''", "job:'kim.1000'")
+    text += cluster.gone("gpu018", 0, "scr-OST0012", "10.23.45.67@o2ib")
+    text += cluster.line("oss1", 1, "Lustre: scr-OST0012: Client 939243e4-2f54 (at 10.23.45.68@o2ib) "
+                                    "refused connection, still busy with 5 references")
+    text += cluster.line("oss1", 1, "LNetError: Unexpected error -22 connecting to 10.23.45.68@tcp at "
+                                    "host 10.23.45.68:988")
+    text += cluster.line("mds-a.cluster.example.org", 2, "Lustre: scr-MDT0000: Client 939243e4-2f54 (at "
+                                                         "2001:db8::77@tcp) reconnecting")
+    text += cluster.line("gpu017", 3, "LustreError: unheard of failure in /home/hongkildong/x of "
+                                      "kim@storage.example.org on gpu018, mac 50:6b:4b:03:aa:bb")
+    text += cluster.line("gpu017", 4, "nfs: server storage.example.org not responding, still trying")
+    return text
+
+
+@pytest.mark.parametrize("words", [["--json"], ["--markdown"], ["--markdown", "--lang", "ko"], [],
+                                   ["--html"]])
+def test_anonymous_reports_leak_nothing(tmp_path, words):
+    log = tmp_path / "gpu017-kernel.log"
+    log.write_text(secret_log())
+    if words == ["--html"]:
+        out = page_of(tmp_path, "--anonymise", log)
+    else:
+        out = run("--anonymise", *words, log).stdout.decode()
+    for secret in SECRETS:
+        assert not re.search(r"(?<![A-Za-z0-9])" + re.escape(secret), out), secret
+    assert "host1" in out and "addr1" in out
+    for kept in ("scr-OST0012", "@o2ib"):
+        assert kept in out
+
+
+def test_placeholders_are_stable_and_told_apart(tmp_path):
+    found = json.loads(run("--json", "--anonymise", "-", stdin=secret_log().encode()).stdout)
+    assert found["anonymous"]
+    jsonschema.validate(found, SCHEMA)
+    nodes = [node["name"] for node in found["nodes"]]
+    assert len(set(nodes)) == 4
+    incident = next(i for i in found["incidents"] if "scr-OST0012" in i["targets"])
+    server = incident["nids"][0]
+    assert re.fullmatch(r"addr[0-9]+@o2ib", server)
+    quoted = " ".join(line for finding in found["findings"] for line in finding["lines"])
+    assert server in quoted
+    again = json.loads(run("--json", "--anonymise", "-", stdin=secret_log().encode()).stdout)
+    assert again == found
+
+
+@pytest.mark.parametrize("path", EVERY, ids=names(EVERY))
+def test_anonymous_cases_hold_no_address(path):
+    out = run("--json", "--anonymise", path).stdout.decode()
+    assert not re.search(r"(?<![0-9.])(?:10\.9\.0|192\.0\.2|198\.51\.100)\.[0-9]+", out)
+
+
+# ---- Noise. ----
+
+NOISE = {
+    "restricted PF": "mlx5_core 0000:d2:00.0: mlx5_cmd_out_err:838:(pid 2411): ACCESS_REG(0x805) "
+                     "op_mod(0x1) failed, status bad resource(0x5), syndrome (0x305684), err(-22)",
+    "partner asked": "LustreError: 137-5: scr-OST0004_UUID: not available for connect from "
+                     "192.0.2.77@o2ib (no target). If you are running an HA pair check that the target "
+                     "is mounted on the other server.",
+    "orphans": "Lustre: scr-OST0008: deleting orphan objects from 0x540000401:1107896 to "
+               "0x540000401:1107937",
+    "modules": "libcfs: loading out-of-tree module taints kernel.",
+    "mounted": "Lustre: Mounted lfs01-client - version 2.17.57",
+    "who owns DCB": "ice 0000:41:00.0: FW LLDP is disabled, DCBx/LLDP in SW mode.",
+}
+
+
+@pytest.mark.parametrize("line", NOISE.values(), ids=NOISE.keys())
+def test_floods_of_noise_are_no_incident(line):
+    found = diagnose_text("".join(cluster.line("gpu01", at, line) for at in range(5000)))
+    assert found["incidents"] == [] and found["coverage"]["lines"] == 5000
+
+
+def test_floods_are_counted():
+    found = diagnose_text("".join(
+        cluster.line("gpu01", at, NOISE["restricted PF"]) for at in range(5000)))
+    noise = [item for item in found["noise"] if item["kind"] == "benign"]
+    assert sum(item["count"] for item in noise) == 5000
+
+
+# ---- Sizes. ----
+
+def test_more_subjects_than_any_ceiling():
+    """20,000 clients of 50 targets: bounded, and what was folded is said."""
+    lines = []
+    for client in range(20000):
+        lines.append(cluster.silent_client(
+            f"oss{client % 5}", client % 100, f"scr-OST00{client % 50:02x}", f"u{client}",
+            f"10.{client >> 14}.{(client >> 7) & 127}.{client & 127}@o2ib"))
+    found = diagnose_text("".join(lines))
+    jsonschema.validate(found, SCHEMA)
+    assert found["coverage"]["matched"] == 20000
+    assert found["incidents"] and found["coverage"]["folded"] > 0
+    assert any("eiling" in hole["en"] for hole in found["holes"])
+
+
+def test_empty_and_odd_input():
+    assert diagnose_text("")["incidents"] == []
+    odd = b"LNetError: ordinary\n" * 500 + b"a" * 3000000 + b"\n" + b"\xed\xa0\x80 LustreError: \n"
+    odd += b"LustreError: \x00\xff\xfe\n"
+    found = diagnose("-", stdin=odd)
+    jsonschema.validate(found, SCHEMA)
