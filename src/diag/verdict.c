@@ -1286,13 +1286,16 @@ static void fill_causes(struct view *view)
     }
     qsort_r(view->runs, view->run_count, sizeof(struct rg_run *), compare_causes, view);
     const struct rg_catalogue_row *given[4] = {view->cause->row};
+    bool known = rank_of(view, view->cause) < 62;
     for (size_t i = 0; i < view->run_count; i++) {
         const struct rg_run *run = view->runs[i];
         if (run == view->cause) {
             continue;
-        }
+        } /* Where the cause is known, what came after it on the same node is its consequence. */
         bool candidate =
-            rank_of(view, run) < 100 && !is_mere_symptom(run) && incident->other_count < 3;
+            rank_of(view, run) < 100 && !is_mere_symptom(run) && incident->other_count < 3 &&
+            (!known ||
+             (run->node != view->cause->node && rg_run_is_local(run) && rank_of(view, run) < 62));
         for (size_t k = 0; k <= incident->other_count && candidate; k++) {
             candidate = given[k] != run->row;
         }

@@ -77,6 +77,8 @@ def check(incident, **expected):
             assert value in english(incident["avoid"]), incident["avoid"]
         elif name == "users_has":
             assert value in english(incident["users"]), incident["users"]
+        elif name == "consequences_have":
+            assert value in [part["row"] for part in incident["consequences"]]
         elif name == "others_have":
             assert value in [other["row"] for other in incident["other_causes"]]
         else:

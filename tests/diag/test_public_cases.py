@@ -16,7 +16,7 @@ EXPECTED = {
     ],
     # The IB port of oss1 was disabled; the move of its targets is what followed.
     "M-IBPORT": dict(cause="CL-RING", scope="server", element_has="oss1", nature="network",
-                     others_have="TG-FAILOVER", planned=False),
+                     consequences_have="TG-FAILOVER", planned=False),
     # Page sizes of client and server differ: software on both ends, not the network.
     "M-CSCS": dict(cause="LN-TOOBIG", scope="software", nature="software",
                    element_has="192.0.2.43@tcp", headline_has="network is not at fault",
@@ -52,7 +52,7 @@ EXPECTED = {
                      headline_has="before the servers were ready"),
     "M-BOOTRACE": dict(cause="MG-PROCFAIL", scope="mgs", element_has="192.0.2.251@o2ib",
                        urgency="low"),
-    "M-ABORTRECOV": dict(cause="RC-DENY-MDT", scope="config", others_have="RC-START"),
+    "M-ABORTRECOV": dict(cause="RC-DENY-MDT", scope="config", consequences_have="RC-START"),
     "M-WRONGKERNEL": [
         dict(cause="MOD-MISSING", scope={"node", "server"}, nature="software"),
         dict(scope="unknown", undecided_has="192.0.2.12@o2ib"),
@@ -75,10 +75,10 @@ EXPECTED = {
     "M-MACCHG": dict(cause="IBC-GID", scope="node", nature="config"),
     "M-CMDESTROY": dict(cause={"ML-TXTO", "IBC-CMDESTROY"}, scope="node", element_has="lab64"),
     "M-IRDMA401": dict(cause="IR-AE", scope="node", nature="software"),
-    "M-IRDMARESET": dict(cause="IR-CRIT", scope="node", nature="hardware", others_have="K-PANIC"),
+    "M-IRDMARESET": dict(cause="IR-CRIT", scope="node", nature="hardware", consequences_have="K-PANIC"),
     "M-ICEBOND": dict(cause="ICE-BOND", scope="node", nature="config"),
     "M-BNXT": dict(cause="BN-QPLIB", scope="node", nature="hardware"),
-    "M-CX7POWER": dict(cause="ML-CMDTO", scope="node", nature="hardware", others_have="ML-PORTMOD"),
+    "M-CX7POWER": dict(cause="ML-CMDTO", scope="node", nature="hardware", consequences_have="ML-PORTMOD"),
     "M-GIDIDX": dict(cause="APP-WC", scope="pair"),
     "M-NFSRDMA": dict(cause={"MIB-CQE", "MIB-CQE-HEX"}, scope={"pair", "software"}),
     "M-BAR1": dict(cause="IB-UMEM", scope="node"),
