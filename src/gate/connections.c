@@ -23,7 +23,7 @@ void rg_connections_destroy(struct rg_connections *all)
     RG_MUST(pthread_mutex_destroy(&all->lock));
 }
 
-static void name_peer(char *text, size_t room, const struct sockaddr *address, socklen_t len)
+static void name_address(char *text, size_t room, const struct sockaddr *address, socklen_t len)
 {
     const char *mapped = "::ffff:";
     if (getnameinfo(address, len, text, (socklen_t)room, NULL, 0, NI_NUMERICHOST) != 0) {
@@ -31,6 +31,15 @@ static void name_peer(char *text, size_t room, const struct sockaddr *address, s
     }
     if (strncmp(text, mapped, strlen(mapped)) == 0 && strchr(text, '.')) {
         memmove(text, text + strlen(mapped), strlen(text + strlen(mapped)) + 1);
+    }
+}
+
+static void name_local(struct rg_connection *connection)
+{
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+    if (getsockname(connection->fd, (struct sockaddr *)&address, &len) == 0) {
+        name_address(connection->local, sizeof connection->local, (struct sockaddr *)&address, len);
     }
 }
 
@@ -45,7 +54,8 @@ struct rg_connection *rg_connections_add(struct rg_connections *all, int fd,
     connection->all = all;
     connection->fd = fd;
     connection->moved_ns = rg_clock_ns();
-    name_peer(connection->peer, sizeof connection->peer, address, address_len);
+    name_address(connection->peer, sizeof connection->peer, address, address_len);
+    name_local(connection);
     RG_MUST(pthread_mutex_lock(&all->lock));
     connection->next = all->first;
     if (all->first) {

@@ -41,6 +41,7 @@ struct rg_connection {
     const char *tls_cipher;
     void *tls_session;
     char peer[64];
+    char local[64]; /* address of ours */
 
     _Atomic int waits;
     _Atomic bool idle_closed;

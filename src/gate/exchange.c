@@ -479,6 +479,11 @@ const char *rg_http_peer(const struct rg_http_request *request)
     return request->exchange->peer;
 }
 
+const char *rg_http_local(const struct rg_http_request *request)
+{
+    return request->exchange->local;
+}
+
 bool rg_http_is_tls(const struct rg_http_request *request)
 {
     return request->exchange->is_tls;

@@ -58,6 +58,7 @@ struct rg_exchange {
     void *server;
     char id[17];
     char peer[64];
+    char local[64];
     bool is_tls;
     const char *tls_version;
     const char *tls_cipher;

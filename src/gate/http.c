@@ -547,6 +547,7 @@ static void *meet_target(void *context, const char *target, struct MHD_Connectio
     exchange->tls_cipher = connection->tls_cipher;
     exchange->started_ns = rg_clock_ns();
     memcpy(exchange->peer, connection->peer, sizeof exchange->peer);
+    memcpy(exchange->local, connection->local, sizeof exchange->local);
     make_id(server, exchange->id);
     rg_head_clear(&exchange->head, server->config.header_count_max);
     connection->target.max = TARGET_BYTES_MAX;

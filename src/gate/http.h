@@ -145,6 +145,9 @@ const char *rg_http_request_id(const struct rg_http_request *request);
 
 /* Numeric address of the peer, without port. */
 const char *rg_http_peer(const struct rg_http_request *request);
+
+/* Numeric address of ours to which the peer has connected; "" when it is not known. */
+const char *rg_http_local(const struct rg_http_request *request);
 bool rg_http_is_tls(const struct rg_http_request *request);
 
 /* "TLSv1.3" and the name of the cipher suite; empty without TLS. */

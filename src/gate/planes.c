@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "gate/planes_inside.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -267,6 +268,56 @@ static int open_plane(struct rg_planes *planes, enum rg_transport_kind kind,
     return 0;
 }
 
+static int bad_device(struct span name, struct rg_error *err)
+{
+    return rg_failf(err, RG_SETTING,
+                    "setting rdma-devices: \"%.*s\" is no device, device:port or address",
+                    RG_SPAN_ARG(rg_span_head(name, NAME_BYTES_MAX)));
+}
+
+static bool is_address(const char *text)
+{
+    unsigned char bytes[16];
+    return inet_pton(AF_INET, text, bytes) == 1 || inet_pton(AF_INET6, text, bytes) == 1;
+}
+
+/* "mlx5_0", "mlx5_0:2" (a port), "10.9.0.1" (the port that has the address), "" (whichever). */
+static int read_device(struct span name, struct rg_rail_config *rail, struct rg_error *err)
+{
+    char text[RG_RAIL_ADDRESS_MAX + 1];
+    if (name.len >= sizeof text) {
+        return bad_device(name, err);
+    }
+    memcpy(text, name.ptr, name.len);
+    text[name.len] = '\0';
+    if (is_address(text)) {
+        memcpy(rail->address, text, name.len + 1);
+        return 0;
+    }
+    struct span port = name;
+    struct span device = rg_span_cut(&port, ':');
+    uint64_t number = 0;
+    bool has_port = port.ptr != NULL;
+    if (device.len > RG_RAIL_NAME_MAX || (has_port && device.len == 0) ||
+        (has_port && (!rg_span_to_u64(port, &number) || number < 1 || number > 255))) {
+        return bad_device(name, err);
+    }
+    memcpy(rail->device, device.ptr, device.len);
+    rail->device[device.len] = '\0';
+    rail->port = (uint8_t)number;
+    return 0;
+}
+
+static int read_provider(struct span name, struct rg_rail_config *rail, struct rg_error *err)
+{
+    if (name.len > RG_RAIL_NAME_MAX) {
+        return rg_failf(err, RG_SETTING, "setting rdma-providers: a name is too long");
+    }
+    memcpy(rail->device, name.ptr, name.len);
+    rail->device[name.len] = '\0';
+    return 0;
+}
+
 /* Names in a list that is empty mean: whichever there is. */
 static int open_listed(struct rg_planes *planes, enum rg_transport_kind kind, const char *list,
                        const struct rg_rail_config *base, struct rg_buf *summary,
@@ -276,17 +327,20 @@ static int open_listed(struct rg_planes *planes, enum rg_transport_kind kind, co
     struct span rest = rg_span_text(list);
     while (rest.ptr) {
         struct span name = rg_span_trim(rg_span_cut(&rest, ','));
-        if (name.len > RG_RAIL_NAME_MAX || (name.len == 0 && !any)) {
-            return rg_failf(err, RG_SETTING, "setting %s: a name is empty or too long",
-                            kind == RG_TRANSPORT_OFI ? "rdma-providers" : "rdma-devices");
+        bool is_ofi = kind == RG_TRANSPORT_OFI;
+        if (name.len == 0 && !any) {
+            return rg_failf(err, RG_SETTING, "setting %s: a name is empty",
+                            is_ofi ? "rdma-providers" : "rdma-devices");
         }
         struct rg_rail_config rail = *base;
-        memcpy(rail.device, name.ptr, name.len);
-        rail.device[name.len] = '\0';
+        int rc = is_ofi ? read_provider(name, &rail, err) : read_device(name, &rail, err);
+        if (rc < 0) {
+            return rc;
+        }
         if (planes->count == PLANES_MAX) {
             return rg_failf(err, RG_SETTING, "more than %u rails are asked for", PLANES_MAX);
         }
-        int rc = open_plane(planes, kind, &rail, err);
+        rc = open_plane(planes, kind, &rail, err);
         if (rc == -RG_SETTING || rc == -RG_OUT_OF_MEMORY) {
             return rc;
         }
@@ -495,30 +549,29 @@ static bool same_provider(const char *path, const char *provider)
     return rg_span_eq(first, own);
 }
 
-static bool carries(const struct rg_plane *plane, const struct rg_rdma_window *window)
+static bool carries(const struct rg_plane *plane, const void *context)
 {
+    const struct rg_rdma_window *window = context;
     return plane->kind == window->transport &&
            (plane->kind != RG_TRANSPORT_OFI || same_provider(plane->path, window->provider));
 }
 
-/* The next rail in turn that carries such windows, one that is up if there is any. */
-static struct rg_plane *choose(struct rg_planes *planes, const struct rg_rdma_window *window)
+struct rg_plane *rg_planes_choose(struct rg_planes *planes, rg_plane_carries *carries_it,
+                                  const void *context, const uint8_t *peer, const char *arrival)
 {
-    struct rg_plane *fallback = NULL;
-    size_t start = atomic_fetch_add(&planes->next, 1);
+    struct rg_plane *fit[PLANES_MAX];
+    struct rg_rail_facts facts[PLANES_MAX];
+    size_t count = 0;
     for (size_t i = 0; i < planes->count; i++) {
-        struct rg_plane *plane = planes->planes[(start + i) % planes->count];
-        if (!carries(plane, window)) {
-            continue;
+        if (carries_it(planes->planes[i], context)) {
+            fit[count] = planes->planes[i];
+            rg_pool_facts(fit[count]->pool, &facts[count]);
+            count++;
         }
-        struct rg_pool_state state;
-        rg_pool_state(plane->pool, &state);
-        if (state.up) {
-            return plane;
-        }
-        fallback = plane;
     }
-    return fallback;
+    size_t turn = atomic_fetch_add(&planes->next, 1);
+    size_t chosen = rg_rail_choose(facts, count, peer, arrival, turn);
+    return chosen < count ? fit[chosen] : NULL;
 }
 
 const char *rg_planes_objection(const struct rg_planes *planes, const struct rg_rdma_window *window,
@@ -688,7 +741,9 @@ static int move(struct rg_planes *planes, const struct rg_plane_transfer *transf
                 struct rg_plane_result *result, struct rg_error *err)
 {
     uint64_t deadline_ms = rg_clock_ms() + (uint64_t)planes->settings->rdma_budget;
-    struct rg_plane *plane = choose(planes, transfer->window);
+    const struct rg_rdma_window *window = transfer->window;
+    struct rg_plane *plane = rg_planes_choose(
+        planes, carries, window, window->has_gid ? window->gid : NULL, transfer->arrival);
     RG_ASSERT(plane);
     struct rg_lease lease = {0};
     int rc = rg_pool_lease_for(plane->pool, transfer->window,

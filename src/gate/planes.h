@@ -49,7 +49,8 @@ struct rg_plane_transfer {
     uint64_t length; /* bytes, from the start of the window */
     int fd;          /* read for GET, written otherwise */
     uint64_t file_offset;
-    const char *account;          /* access key, for the ceiling of one account */
+    const char *arrival; /* address of ours by which the request came in; NULL: not known */
+    const char *account; /* access key, for the ceiling of one account */
     rg_pipeline_consumer consume; /* may be NULL */
     void *consume_context;
 };
@@ -83,7 +84,7 @@ const char *rg_planes_session_objection(const struct rg_planes *planes);
  * Connect and disconnect of D2, on the rail that is nearest to the peer. Errors of
  * rg_sessions_connect and rg_sessions_disconnect.
  */
-int rg_planes_connect(struct rg_planes *planes, const char *account,
+int rg_planes_connect(struct rg_planes *planes, const char *account, const char *arrival,
                       const struct rg_lane_address *peer, struct rg_session_opened *ret_opened,
                       struct rg_error *err);
 int rg_planes_disconnect(struct rg_planes *planes, const char *account,
@@ -94,7 +95,7 @@ int rg_planes_disconnect(struct rg_planes *planes, const char *account,
  * given a session, exactly one of rg_planes_push_send, rg_planes_push_take and rg_planes_push_drop
  * is called, and takes it.
  */
-int rg_planes_prepare(struct rg_planes *planes, const char *account,
+int rg_planes_prepare(struct rg_planes *planes, const char *account, const char *arrival,
                       const struct rg_push_prepare *prepare, void *order,
                       void (*free_order)(void *order), struct rg_session_opened *ret_opened,
                       struct rg_error *err);

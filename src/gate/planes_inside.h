@@ -74,6 +74,14 @@ int rg_plane_run(struct rg_planes *planes, struct rg_plane *plane, const struct 
                  const struct rg_plane_transfer *transfer, struct rg_plane_result *result,
                  struct rg_error *err);
 
+/*
+ * The rail for a client with the GID `peer` (NULL: not known) whose request came in by `arrival`
+ * (NULL: not known), of those that `carries` says yes to. NULL: none. By the rule of rdma/choice.h.
+ */
+typedef bool rg_plane_carries(const struct rg_plane *plane, const void *context);
+struct rg_plane *rg_planes_choose(struct rg_planes *planes, rg_plane_carries *carries,
+                                  const void *context, const uint8_t *peer, const char *arrival);
+
 /* Another transfer of this account; false at its ceiling. */
 bool rg_planes_enter(struct rg_planes *planes, const char *account);
 void rg_planes_leave(struct rg_planes *planes, const char *account);

@@ -44,41 +44,16 @@ const char *rg_planes_session_objection(const struct rg_planes *planes)
     return "rail-down";
 }
 
-/* How many bits two GIDs have in common from the front: ports of one subnet share the most. */
-static unsigned common_bits(const uint8_t a[16], const uint8_t b[16])
+static bool has_sessions(const struct rg_plane *plane, const void *context)
 {
-    unsigned bits = 0;
-    for (size_t i = 0; i < 16; i++) {
-        unsigned differ = a[i] ^ b[i];
-        if (differ) {
-            return bits + (unsigned)__builtin_clz(differ) - 24;
-        }
-        bits += 8;
-    }
-    return bits;
+    (void)context;
+    return plane->kind == RG_TRANSPORT_RC && rg_pool_is_up(plane->pool);
 }
 
-/* The rail in the peer's subnet, as far as the addresses tell; equals take turns. */
-static struct rg_plane *choose(struct rg_planes *planes, const struct rg_lane_address *peer)
+static struct rg_plane *choose(struct rg_planes *planes, const struct rg_lane_address *peer,
+                               const char *arrival)
 {
-    struct rg_plane *best = NULL;
-    unsigned best_bits = 0;
-    size_t start = atomic_fetch_add(&planes->next, 1);
-    for (size_t i = 0; i < planes->count; i++) {
-        struct rg_plane *plane = planes->planes[(start + i) % planes->count];
-        struct rg_rail *rail =
-            plane->kind == RG_TRANSPORT_RC ? rg_pool_rail_get(plane->pool) : NULL;
-        if (!rail) {
-            continue;
-        }
-        unsigned bits = peer->has_gid ? common_bits(rail->gid, peer->gid) : 0;
-        rg_pool_rail_put(plane->pool, rail);
-        if (!best || bits > best_bits) {
-            best = plane;
-            best_bits = bits;
-        }
-    }
-    return best;
+    return rg_planes_choose(planes, has_sessions, NULL, peer->has_gid ? peer->gid : NULL, arrival);
 }
 
 static int fail_down(struct rg_error *err)
@@ -86,11 +61,11 @@ static int fail_down(struct rg_error *err)
     return rg_failf(err, RG_SERVICE_UNAVAILABLE, "All RDMA rails are out.");
 }
 
-int rg_planes_connect(struct rg_planes *planes, const char *account,
+int rg_planes_connect(struct rg_planes *planes, const char *account, const char *arrival,
                       const struct rg_lane_address *peer, struct rg_session_opened *ret_opened,
                       struct rg_error *err)
 {
-    struct rg_plane *plane = choose(planes, peer);
+    struct rg_plane *plane = choose(planes, peer, arrival);
     return plane
                ? rg_sessions_connect(planes->sessions, plane->pool, account, peer, ret_opened, err)
                : fail_down(err);
@@ -102,12 +77,12 @@ int rg_planes_disconnect(struct rg_planes *planes, const char *account,
     return rg_sessions_disconnect(planes->sessions, account, id, err);
 }
 
-int rg_planes_prepare(struct rg_planes *planes, const char *account,
+int rg_planes_prepare(struct rg_planes *planes, const char *account, const char *arrival,
                       const struct rg_push_prepare *prepare, void *order,
                       void (*free_order)(void *order), struct rg_session_opened *ret_opened,
                       struct rg_error *err)
 {
-    struct rg_plane *plane = choose(planes, &prepare->peer);
+    struct rg_plane *plane = choose(planes, &prepare->peer, arrival);
     return plane ? rg_sessions_prepare(planes->sessions, plane->pool, account, prepare, order,
                                        free_order, ret_opened, err)
                  : fail_down(err);

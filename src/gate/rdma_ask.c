@@ -300,6 +300,7 @@ int rg_rdma_send(struct rg_call *call, int fd, const struct rg_range *range, str
         .length = range->length,
         .fd = fd,
         .file_offset = range->offset,
+        .arrival = rg_http_local(call->http),
         .account = call->account.access_key,
     };
     struct rg_plane_result result;
@@ -336,6 +337,7 @@ int rg_rdma_receive(struct rg_call *call, struct rg_body *body, struct rg_writin
         .window = &call->rdma.window,
         .length = call->rdma.window.length,
         .fd = rg_store_writer_fd(writing->store, writing->writer),
+        .arrival = rg_http_local(call->http),
         .account = call->account.access_key,
         .consume = see_bytes,
         .consume_context = body,

@@ -283,7 +283,8 @@ static int connect_session(struct rg_call *call, const struct rg_wire_head *head
     if (rc < 0) {
         return rc;
     }
-    rc = rg_planes_connect(call->gate->planes, call->account.access_key, &peer, &opened, err);
+    rc = rg_planes_connect(call->gate->planes, call->account.access_key, rg_http_local(call->http),
+                           &peer, &opened, err);
     if (rc < 0) {
         return fail_opening(call, rc, err);
     }
@@ -400,8 +401,8 @@ static int prepare_push(struct rg_call *call, const struct rg_wire_head *head, s
     if (rc < 0) {
         return rc;
     }
-    rc = rg_planes_prepare(call->gate->planes, call->account.access_key, &prepare, order,
-                           rg_push_order_free, &opened, err);
+    rc = rg_planes_prepare(call->gate->planes, call->account.access_key, rg_http_local(call->http),
+                           &prepare, order, rg_push_order_free, &opened, err);
     if (rc < 0) {
         return fail_opening(call, rc, err);
     }

@@ -42,6 +42,9 @@ struct rg_pool {
     char path[RG_RAIL_PATH_MAX + 1];
     char device[RG_RAIL_NAME_MAX + 1];
     char address[RG_RAIL_ADDRESS_MAX + 1];
+    bool has_gid;
+    uint8_t gid[16];
+    unsigned subnet_bits;
     bool is_hardware;
 
     uint64_t leases, timeouts, wait_ns;
@@ -119,6 +122,9 @@ static void note_rail(struct rg_pool *pool, const struct rg_rail *rail)
     snprintf(pool->device, sizeof pool->device, "%s", rail->device);
     snprintf(pool->address, sizeof pool->address, "%s", rail->address);
     pool->is_hardware = rail->is_hardware;
+    pool->has_gid = rail->gid_index >= 0;
+    pool->subnet_bits = rail->subnet_bits;
+    memcpy(pool->gid, rail->gid, sizeof pool->gid);
 }
 
 static int open_rail(const struct rg_pool_config *config, struct rg_rail **ret_rail,
@@ -581,6 +587,17 @@ void rg_pool_rail_put(struct rg_pool *pool, struct rg_rail *rail)
     RG_ASSERT(pool->rail == rail && pool->rail_users > 0);
     pool->rail_users--;
     settle_locked(pool);
+    unlock_pool(pool);
+}
+
+void rg_pool_facts(struct rg_pool *pool, struct rg_rail_facts *ret_facts)
+{
+    lock_pool(pool);
+    const char *asked = pool->config.rail.address;
+    *ret_facts = (struct rg_rail_facts){
+        .is_up = pool->up, .has_gid = pool->has_gid, .subnet_bits = pool->subnet_bits};
+    memcpy(ret_facts->gid, pool->gid, sizeof pool->gid);
+    snprintf(ret_facts->address, sizeof ret_facts->address, "%s", asked[0] ? asked : pool->address);
     unlock_pool(pool);
 }
 

@@ -13,6 +13,7 @@
 #define RG_RDMA_LANE_H
 
 #include "base/error.h"
+#include "rdma/choice.h"
 #include "rdma/disk.h"
 #include "rdma/slab.h"
 #include "rdma/transport.h"
@@ -143,6 +144,9 @@ void rg_pool_stop(struct rg_pool *pool);
  */
 struct rg_rail *rg_pool_rail_get(struct rg_pool *pool);
 void rg_pool_rail_put(struct rg_pool *pool, struct rg_rail *rail);
+
+/* What rg_rail_choose wants to know; addresses as of the last time it was up. */
+void rg_pool_facts(struct rg_pool *pool, struct rg_rail_facts *ret_facts);
 
 /* Whether the rail is in; what holds it while it is out should let go of it soon. */
 bool rg_pool_is_up(struct rg_pool *pool);

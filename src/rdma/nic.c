@@ -99,6 +99,38 @@ static bool find_netdev(const char *address, char ret_netdev[IFNAMSIZ])
     return false;
 }
 
+static unsigned count_bits(const struct sockaddr *netmask)
+{
+    const struct sockaddr_in *in = (const void *)netmask;
+    const struct sockaddr_in6 *in6 = (const void *)netmask;
+    unsigned bits = 0;
+    if (!netmask) {
+        return 0;
+    }
+    if (netmask->sa_family == AF_INET) {
+        return (unsigned)__builtin_popcount(in->sin_addr.s_addr);
+    }
+    for (size_t i = 0; netmask->sa_family == AF_INET6 && i < sizeof in6->sin6_addr; i++) {
+        bits += (unsigned)__builtin_popcount(in6->sin6_addr.s6_addr[i]);
+    }
+    return bits;
+}
+
+static unsigned subnet_bits(const char *address)
+{
+    RG_CLEANUP(cleanup_ifaddrs) struct ifaddrs *list = NULL;
+    if (getifaddrs(&list) < 0) {
+        list = NULL;
+        return 0;
+    }
+    for (const struct ifaddrs *item = list; item; item = item->ifa_next) {
+        if (is_address(item->ifa_addr, address)) {
+            return count_bits(item->ifa_netmask);
+        }
+    }
+    return 0;
+}
+
 /* An IPoIB interface and its port's device share one parent in sysfs; dev_port counts from 0. */
 static bool sits_on(const char *netdev, const char *device, uint8_t port)
 {
@@ -158,5 +190,6 @@ const struct rg_nic_facts rg_nic_kernel = {
     .gid_type = read_gid_type,
     .gid_netdev = read_gid_netdev,
     .port_has_address = port_has_address,
+    .subnet_bits = subnet_bits,
     .dcb = read_dcb,
 };

@@ -26,6 +26,9 @@ struct rg_nic_facts {
      * whose GIDs do not contain the IP address. */
     bool (*port_has_address)(const char *device, uint8_t port, const char *address);
 
+    /* Bits of the subnet of the interface that has this numeric address; 0: no interface has. */
+    unsigned (*subnet_bits)(const char *address);
+
     /* DCB of the interface, or of what a VLAN, bond or bridge on top of it stands on. */
     int (*dcb)(const char *netdev, struct rg_dcb *ret_dcb, struct rg_error *err);
 };

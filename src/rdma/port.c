@@ -438,6 +438,20 @@ void rg_port_close(struct rg_port *port)
     memset(port, 0, sizeof *port);
 }
 
+/* How many leading bits of the rail's GID its neighbours have in common. */
+static unsigned subnet_bits(const struct rg_port *port)
+{
+    const unsigned mapped = 96; /* bits before an IPv4 address */
+    char text[RG_GID_TEXT_MAX + 1];
+    enum rg_gid_scope scope = rg_gid_scope(port->gid->gid);
+    if (!port->is_ethernet || scope == RG_GID_LINK_LOCAL) {
+        return 64;
+    }
+    rg_gid_text(port->gid->gid, text);
+    unsigned bits = rg_verbs_facts()->subnet_bits(text);
+    return bits && scope == RG_GID_IPV4 ? mapped + bits : bits;
+}
+
 void rg_port_describe(const struct rg_port *port, const struct rg_rail_config *config,
                       struct rg_rail *rail)
 {
@@ -445,6 +459,7 @@ void rg_port_describe(const struct rg_port *port, const struct rg_rail_config *c
     rg_gid_text(port->gid->gid, rail->address);
     memcpy(rail->gid, port->gid->gid, sizeof rail->gid);
     rail->gid_index = port->gid->index;
+    rail->subnet_bits = subnet_bits(port);
     rail->traffic_class = port->traffic_class;
     rail->mtu = port->mtu;
     rail->message_bytes_max = port->message_bytes;

@@ -114,15 +114,16 @@ struct rg_rail {
     char device[RG_RAIL_NAME_MAX + 1];     /* in use */
     char address[RG_RAIL_ADDRESS_MAX + 1]; /* in use, text; GID or IP */
     uint8_t gid[16];                       /* rc, dc */
-    int gid_index;                         /* rc, dc; else -1 */
-    int traffic_class;                     /* in use; -1: does not apply */
-    uint32_t mtu;                          /* bytes; 0: does not apply */
-    uint64_t operation_bytes_max;          /* of one write or read */
-    uint64_t message_bytes_max; /* rc, dc: a longer one goes as several messages; else 0 */
-    bool is_hardware;           /* false for ofi over tcp and shm: never shown as RDMA hardware */
-    bool pins_memory;           /* registered bytes count against RLIMIT_MEMLOCK */
-    bool target_needs_progress; /* the target must run rg_lane_progress while a request
-                                   with its window is outstanding */
+    unsigned subnet_bits; /* rc, dc: leading bits of the GID that are its subnet; 0: not known */
+    int gid_index;        /* rc, dc; else -1 */
+    int traffic_class;    /* in use; -1: does not apply */
+    uint32_t mtu;         /* bytes; 0: does not apply */
+    uint64_t operation_bytes_max; /* of one write or read */
+    uint64_t message_bytes_max;   /* rc, dc: a longer one goes as several messages; else 0 */
+    bool is_hardware;             /* false for ofi over tcp and shm: never shown as RDMA hardware */
+    bool pins_memory;             /* registered bytes count against RLIMIT_MEMLOCK */
+    bool target_needs_progress;   /* the target must run rg_lane_progress while a request
+                                     with its window is outstanding */
 };
 
 /* ---- Memory ---- */

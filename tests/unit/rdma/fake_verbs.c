@@ -3,6 +3,9 @@
 
 #include "fake_verbs.h"
 
+#include "rdma/gid.h"
+
+#include "base/attr.h"
 #include "base/checked.h"
 
 #include <arpa/inet.h>
@@ -20,7 +23,7 @@
 
 struct fake fake;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 struct context {
     struct ibv_context public; /* first */
@@ -67,6 +70,15 @@ static void let_go(void)
     assert_int_equal(pthread_mutex_unlock(&lock), 0);
 }
 
+static void leave(const bool *locked)
+{
+    (void)locked;
+    let_go();
+}
+
+/* Until the end of the function. */
+#define LOCKED RG_CLEANUP(leave) bool locked_ = (hold_lock(), true)
+
 static void *refuse(int os_errno)
 {
     errno = os_errno;
@@ -82,6 +94,7 @@ static struct fake_device *device_of(struct ibv_context *context)
 
 static struct ibv_device **get_device_list(int *ret_count)
 {
+    LOCKED;
     if (fake.no_device_list) {
         return refuse(ENOSYS);
     }
@@ -101,6 +114,7 @@ static void free_device_list(struct ibv_device **list)
 
 static struct ibv_context *open_device(struct ibv_device *public)
 {
+    LOCKED;
     struct fake_device *device = (struct fake_device *)public;
     if (device->fail_open) {
         return refuse(device->fail_open);
@@ -119,6 +133,7 @@ static struct ibv_context *open_device(struct ibv_device *public)
 
 static int close_device(struct ibv_context *public)
 {
+    LOCKED;
     struct context *context = (struct context *)public;
     assert_true(context->is_open);
     context->is_open = false;
@@ -129,12 +144,14 @@ static int close_device(struct ibv_context *public)
 
 static int query_device(struct ibv_context *context, struct ibv_device_attr *attributes)
 {
+    LOCKED;
     *attributes = device_of(context)->attributes;
     return 0;
 }
 
 static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attributes)
 {
+    LOCKED;
     if (fake.fail_query_port) {
         return fake.fail_query_port;
     }
@@ -145,6 +162,7 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 
 static int query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
+    LOCKED;
     assert_in_range(port, 1, FAKE_PORTS_MAX);
     if (index < 0 || index >= FAKE_GIDS_MAX) {
         errno = EINVAL;
@@ -165,6 +183,7 @@ static uint32_t raw_type(const struct fake_device *device, uint8_t port, enum rg
 static ssize_t query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
                                size_t room, uint32_t flags, size_t entry_bytes)
 {
+    LOCKED;
     const struct fake_device *device = device_of(context);
     static const uint8_t zero[16];
     size_t count = 0;
@@ -200,11 +219,13 @@ static const struct fake_port *port_named(const char *device, uint8_t port)
 
 static enum rg_gid_type gid_type(const char *device, uint8_t port, int index, bool is_ethernet)
 {
+    LOCKED;
     return port_named(device, port)->gids[index].type;
 }
 
 static bool gid_netdev(const char *device, uint8_t port, int index, char ret_netdev[IFNAMSIZ])
 {
+    LOCKED;
     const char *netdev = port_named(device, port)->gids[index].netdev;
     if (netdev) {
         snprintf(ret_netdev, IFNAMSIZ, "%s", netdev);
@@ -214,12 +235,30 @@ static bool gid_netdev(const char *device, uint8_t port, int index, char ret_net
 
 static bool port_has_address(const char *device, uint8_t port, const char *address)
 {
+    LOCKED;
     const char *ip = port_named(device, port)->ip;
     return ip && strcmp(ip, address) == 0;
 }
 
+static unsigned subnet_bits(const char *address)
+{
+    LOCKED;
+    for (size_t i = 0; i < fake.device_count; i++) {
+        for (size_t port = 0; port < FAKE_PORTS_MAX; port++) {
+            const struct fake_port *candidate = &fake.devices[i].ports[port];
+            for (size_t j = 0; j < FAKE_GIDS_MAX; j++) {
+                if (rg_gid_is_address(candidate->gids[j].gid, address)) {
+                    return candidate->subnet_bits;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
 static int dcb(const char *netdev, struct rg_dcb *ret_dcb, struct rg_error *err)
 {
+    LOCKED;
     snprintf(fake.dcb_netdev, sizeof fake.dcb_netdev, "%s", netdev);
     *ret_dcb = fake.dcb;
     return 0;
@@ -229,6 +268,7 @@ const struct rg_nic_facts fake_facts = {
     .gid_type = gid_type,
     .gid_netdev = gid_netdev,
     .port_has_address = port_has_address,
+    .subnet_bits = subnet_bits,
     .dcb = dcb,
 };
 
@@ -236,6 +276,7 @@ const struct rg_nic_facts fake_facts = {
 
 static struct ibv_pd *alloc_pd(struct ibv_context *context)
 {
+    LOCKED;
     if (fake.fail_pd) {
         return refuse(fake.fail_pd);
     }
@@ -248,6 +289,7 @@ static struct ibv_pd *alloc_pd(struct ibv_context *context)
 
 static int dealloc_pd(struct ibv_pd *pd)
 {
+    LOCKED;
     free(pd);
     fake.pds--;
     return 0;
@@ -311,6 +353,7 @@ static int dereg_mr(struct ibv_mr *public)
 
 static struct ibv_mw *alloc_mw(struct ibv_pd *pd)
 {
+    LOCKED;
     struct ibv_mw *mw = calloc(1, sizeof *mw);
     assert_non_null(mw);
     mw->pd = pd;
@@ -396,6 +439,7 @@ static char *reach(const struct ibv_pd *pd, uint32_t key, bool is_remote, uint64
 
 static struct ibv_comp_channel *create_channel(struct ibv_context *context)
 {
+    LOCKED;
     if (fake.fail_channel) {
         return refuse(fake.fail_channel);
     }
@@ -409,6 +453,7 @@ static struct ibv_comp_channel *create_channel(struct ibv_context *context)
 
 static int destroy_channel(struct ibv_comp_channel *channel)
 {
+    LOCKED;
     close(channel->fd);
     free(channel);
     fake.channels--;
@@ -418,6 +463,7 @@ static int destroy_channel(struct ibv_comp_channel *channel)
 static struct ibv_cq *create_cq(struct ibv_context *context, int depth, void *cq_context,
                                 struct ibv_comp_channel *channel, int vector)
 {
+    LOCKED;
     if (fake.fail_cq) {
         return refuse(fake.fail_cq);
     }
@@ -434,6 +480,7 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int depth, void *cq
 
 static int destroy_cq(struct ibv_cq *cq)
 {
+    LOCKED;
     free(cq);
     fake.cqs--;
     return 0;
@@ -453,6 +500,7 @@ static void push(struct ibv_cq *cq, struct ibv_wc wc)
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *completions)
 {
+    LOCKED;
     struct queue *queue = (struct queue *)cq;
     int count = 0;
     if (fake.fail_poll) {
@@ -492,6 +540,7 @@ static int arm_cq(struct ibv_cq *cq)
 
 static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
+    LOCKED;
     eventfd_t value;
     if (eventfd_read(channel->fd, &value) < 0) {
         return -1;
@@ -524,6 +573,7 @@ static struct fake_qp *qp_of(struct ibv_qp *qp)
 
 struct fake_qp *fake_qp(size_t n)
 {
+    LOCKED;
     for (size_t i = 0; i < FAKE_QPS_MAX; i++) {
         if (fake.qps[i].is_open && n-- == 0) {
             return &fake.qps[i];
@@ -556,6 +606,7 @@ static struct fake_qp *make_qp(struct ibv_context *context, int os_errno)
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attributes)
 {
+    LOCKED;
     struct fake_qp *qp = make_qp(pd->context, fake.fail_qp);
     if (!qp) {
         return NULL;
@@ -697,6 +748,7 @@ static int modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attributes, int 
 
 static int destroy_qp(struct ibv_qp *public)
 {
+    LOCKED;
     assert_true(qp_of(public)->is_open);
     qp_of(public)->is_open = false;
     fake.open_qps--;
@@ -713,17 +765,23 @@ static struct fake_qp *qp_numbered(uint32_t number)
     return NULL;
 }
 
-/* Whether an address handle names the port of that target. */
+/* Whether an address handle names a port of that target's device. */
 static bool leads_to(const struct ibv_ah *ah, const struct fake_qp *target)
 {
     const struct ibv_ah_attr *attributes = &((const struct fake_ah *)ah)->attributes;
-    const struct fake_port *port = &device_of(target->ex.qp_base.context)->ports[0];
-    for (size_t i = 0; i < FAKE_GIDS_MAX && attributes->is_global; i++) {
-        if (memcmp(port->gids[i].gid, attributes->grh.dgid.raw, 16) == 0) {
+    const struct fake_device *device = device_of(target->ex.qp_base.context);
+    for (size_t i = 0; i < FAKE_PORTS_MAX; i++) {
+        const struct fake_port *port = &device->ports[i];
+        if (!attributes->is_global && attributes->dlid == port->attributes.lid) {
             return true;
         }
+        for (size_t j = 0; j < FAKE_GIDS_MAX && attributes->is_global; j++) {
+            if (memcmp(port->gids[j].gid, attributes->grh.dgid.raw, 16) == 0) {
+                return true;
+            }
+        }
     }
-    return !attributes->is_global && attributes->dlid == port->attributes.lid;
+    return false;
 }
 
 /* The queue pair at the other end of a request, or NULL when nobody is there. */
@@ -903,6 +961,7 @@ static int post_send(struct ibv_qp *public, struct ibv_send_wr *list, struct ibv
 
 static int post_recv(struct ibv_qp *public, struct ibv_recv_wr *list, struct ibv_recv_wr **ret_bad)
 {
+    LOCKED;
     struct fake_qp *qp = qp_of(public);
     if (fake.fail_post) {
         return fake.fail_post;
@@ -1008,6 +1067,7 @@ static struct ibv_qp *create_dc_qp(struct ibv_context *context,
                                    struct ibv_qp_init_attr_ex *attributes,
                                    struct mlx5dv_qp_init_attr *direct)
 {
+    LOCKED;
     bool target = direct->dc_init_attr.dc_type == MLX5DV_DCTYPE_DCT;
     if (fake.no_dc || !(direct->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DC) ||
         !(attributes->comp_mask & IBV_QP_INIT_ATTR_PD) || attributes->qp_type != IBV_QPT_DRIVER ||
@@ -1056,6 +1116,7 @@ const struct rg_mlx5 fake_mlx5 = {
 
 static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attributes)
 {
+    LOCKED;
     if (fake.fail_ah) {
         return refuse(fake.fail_ah);
     }
@@ -1083,6 +1144,7 @@ static int destroy_ah(struct ibv_ah *ah)
 
 static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attributes)
 {
+    LOCKED;
     if (fake.fail_srq) {
         return refuse(fake.fail_srq);
     }
@@ -1095,6 +1157,7 @@ static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a
 
 static int destroy_srq(struct ibv_srq *srq)
 {
+    LOCKED;
     free(srq);
     fake.srqs--;
     return 0;
@@ -1146,6 +1209,13 @@ void fake_event(enum ibv_event_type type, uint8_t port, struct fake_qp *qp)
         }
     }
     let_go();
+}
+
+void fake_set_port_state(struct fake_device *device, uint8_t port, enum ibv_port_state state)
+{
+    LOCKED;
+    device->ports[port - 1].attributes.state = state;
+    fake_event(state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, port, NULL);
 }
 
 void fake_pull_out(void)

@@ -34,7 +34,8 @@ struct fake_gid {
 
 struct fake_port {
     struct ibv_port_attr attributes;
-    const char *ip; /* what port_has_address says yes to; NULL: nothing */
+    unsigned subnet_bits; /* of its addresses */
+    const char *ip;       /* what port_has_address says yes to; NULL: nothing */
     struct fake_gid gids[FAKE_GIDS_MAX];
 };
 
@@ -156,6 +157,9 @@ void fake_push(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status status);
 
 /* An asynchronous event of the device; `qp` for those of queue pairs, else NULL. */
 void fake_event(enum ibv_event_type type, uint8_t port, struct fake_qp *qp);
+
+/* The port goes down or comes up, and says so. */
+void fake_set_port_state(struct fake_device *device, uint8_t port, enum ibv_port_state state);
 
 /* The device disappears: its events cannot be read any more. */
 void fake_pull_out(void);
