@@ -318,6 +318,13 @@ static int read_provider(struct span name, struct rg_rail_config *rail, struct r
     return 0;
 }
 
+/* What an operator should know of the access key. */
+static const char *key_note(const struct rg_planes *planes, enum rg_transport_kind kind)
+{
+    bool is_known = kind == RG_TRANSPORT_DC && !planes->settings->rdma_dc_key_file[0];
+    return is_known ? " (with the access key that everybody knows: set rdma-dc-key-file)" : "";
+}
+
 /* Names in a list that is empty mean: whichever there is. */
 static int open_listed(struct rg_planes *planes, enum rg_transport_kind kind, const char *list,
                        const struct rg_rail_config *base, struct rg_buf *summary,
@@ -353,8 +360,8 @@ static int open_listed(struct rg_planes *planes, enum rg_transport_kind kind, co
         struct rg_pool_state state;
         rg_pool_state(planes->planes[planes->count - 1]->pool, &state);
         if (state.up) {
-            rg_buf_addf(summary, "; %s on %s %s%s", state.path, state.device, state.address,
-                        state.is_hardware ? "" : " (software)");
+            rg_buf_addf(summary, "; %s on %s %s%s%s", state.path, state.device, state.address,
+                        state.is_hardware ? "" : " (software)", key_note(planes, kind));
         } else {
             rg_buf_addf(summary, "; %s%s%.*s is down and will be tried again: %s", label,
                         name.len ? ":" : "", RG_SPAN_ARG(name), state.reason);

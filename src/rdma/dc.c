@@ -879,6 +879,7 @@ static int dc_window_revoke(struct rg_target *public, bool settled, struct rg_er
 const struct rg_transport rg_transport_dc = {
     .name = "dc",
     .kind = RG_TRANSPORT_DC,
+    .resets_lanes = true,
     .load = dc_load,
     .rail_open = dc_rail_open,
     .rail_close = dc_rail_close,

@@ -448,6 +448,12 @@ static bool is_rail_broken(struct rg_lane *lane, struct rg_error *ret_error)
     return lane->broke == RG_BROKE_CONNECTION && rg_rail_check(lane->rail, ret_error) < 0;
 }
 
+/* Makes a broken lane as new where that is the cheaper way; false: it has to be closed. */
+static bool mend_lane(struct rg_lane *lane)
+{
+    return lane->rail->transport->resets_lanes && rg_lane_reset(lane, NULL) == 0;
+}
+
 static void end_lease(struct rg_lease *lease, bool discard)
 {
     struct rg_pool *pool = lease->pool;
@@ -471,7 +477,8 @@ static void end_lease(struct rg_lease *lease, bool discard)
     struct rg_error error = RG_ERROR_INIT;
     bool rail_broken = is_rail_broken(lane, &error);
     bool broken = rc < 0 || broke >= RG_BROKE_CONNECTION;
-    if (broken || discard) {
+    bool mended = broken && !discard && !rail_broken && rc == 0 && mend_lane(lane);
+    if (discard || (broken && !mended)) {
         place->lane = NULL;
         rg_lane_close(lane);
     } else {

@@ -109,7 +109,7 @@ int rg_pool_lease_for(struct rg_pool *pool, const struct rg_rdma_window *window,
 
 /*
  * Gives the lane back. What it did decides: a sound lane with nothing outstanding is kept; a broken
- * one is closed (RG_BROKE_CONNECTION), and RG_BROKE_DEVICE also takes the rail out. After a
+ * one (RG_BROKE_CONNECTION) is reset where the transport likes that better, else closed, and RG_BROKE_DEVICE also takes the rail out. After a
  * broken connection the rail is asked (rg_rail_check) whether it is its own fault.
  * Flush before you return a lane with operations outstanding: this call flushes too, but
  * cannot tell you whether the memory was quiet. *lease is emptied; an empty one is allowed.

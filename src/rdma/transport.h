@@ -213,6 +213,7 @@ struct rg_target {
 struct rg_transport {
     const char *name; /* "rc", "dc", "ofi" */
     enum rg_transport_kind kind;
+    bool resets_lanes; /* a broken lane is better reset than closed and opened again */
 
     /* Called under a lock, again after a failure; must be quick once it has succeeded. */
     int (*load)(struct rg_error *err);

@@ -223,6 +223,7 @@ static void opens_a_rail_for_each_port(void **state)
         assert_true(plane.pool.is_hardware);
         assert_non_null(strstr(world.summary, expected[i][1]));
     }
+    assert_non_null(strstr(world.summary, "everybody knows"));
 }
 
 static void opens_whichever_there_is(void **state)
@@ -422,6 +423,7 @@ static void takes_the_access_key_from_a_file(void **state)
     set(RG_SETTING_rdma_dc_key_file, path);
     set(RG_SETTING_rdma_devices, "mlx5_0:1");
     open_planes();
+    assert_null(strstr(world.summary, "everybody knows"));
     fill_file();
     meet_client(0x1122334455667788, RG_DIRECTION_GET, "10.1.0.77");
     assert_int_equal(rail_of_a_get(NULL), 0);

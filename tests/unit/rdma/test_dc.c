@@ -605,6 +605,55 @@ static void pool_of_initiators_ends(void **state)
     rg_pool_close(pool);
 }
 
+/* A broken one is cycled and stays in the pool. */
+static void pool_keeps_initiators_that_failed(void **state)
+{
+    struct rg_pool *pool;
+    struct rg_lease lease = {0};
+    struct rg_pool_state snapshot;
+    struct rg_pool_config pooled = RG_POOL_CONFIG_INIT;
+    pooled.transport = &rg_transport_dc;
+    pooled.rail = config;
+    pooled.lanes_max = 1;
+    pooled.disk_depth = 0;
+    must(rg_pool_open(&pooled, &pool, &error));
+    open_lanes();
+    mint(0, 100, RG_DIRECTION_GET);
+    struct rg_rail *pooled_rail = rg_pool_rail_get(pool);
+    struct rg_region *own;
+    must(rg_region_register(pooled_rail, memory, sizeof memory, RG_ACCESS_LOCAL, &own, &error));
+    for (int round = 0; round < 3; round++) {
+        struct rg_completion completion;
+        size_t count = 0;
+        must(rg_pool_lease(pool, 0, &lease, &error));
+        unsigned made = fake.qps_made;
+        must(rg_lane_bind(lease.lane, &target->window, &error));
+        fake.next_status = round == 1 ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS;
+        must(rg_lane_write(lease.lane, own, 0, 0, 1, 1, &error));
+        must(rg_lane_wait(lease.lane, &completion, 1, -1, WAIT_MS, &count, &error));
+        assert_int_equal(completion.broke != RG_BROKE_NOTHING, round == 1);
+        rg_pool_return(&lease);
+        assert_int_equal(fake.qps_made, made);
+    }
+    rg_pool_state(pool, &snapshot);
+    assert_int_equal(snapshot.lanes_opened, 1);
+    assert_int_equal(snapshot.lanes_broken, 1);
+    /* One that does not start again is closed, and the next lease opens another. */
+    must(rg_pool_lease(pool, 0, &lease, &error));
+    must(rg_lane_bind(lease.lane, &target->window, &error));
+    fake.next_status = IBV_WC_REM_OP_ERR;
+    must(rg_lane_write(lease.lane, own, 0, 0, 1, 1, &error));
+    fake.fail_state = EIO;
+    fake.fail_state_is = IBV_QPS_RTS;
+    rg_pool_return(&lease);
+    rg_pool_state(pool, &snapshot);
+    assert_int_equal(snapshot.lanes_open, 0);
+    fake.fail_state = 0;
+    rg_region_deregister(own);
+    rg_pool_rail_put(pool, pooled_rail);
+    rg_pool_close(pool);
+}
+
 /* ---- Errors, reset, flush ---- */
 
 static void resets_an_initiator_after_an_error(void **state)
@@ -879,6 +928,7 @@ int main(void)
         TEST(needs_the_same_access_key),
         TEST(says_when_there_are_no_more_initiators),
         TEST(pool_of_initiators_ends),
+        TEST(pool_keeps_initiators_that_failed),
         TEST(resets_an_initiator_after_an_error),
         TEST(gives_up_an_initiator_that_does_not_start_again),
         TEST(survives_a_refused_post),
