@@ -2,6 +2,7 @@
  * railgate doctor: is this host ready for RDMA? Reads words, has the host examined, prints.
  */
 #include "cli/cli.h"
+#include "cli/doctor_transport.h"
 #include "cli/remote.h"
 
 #include "host/check.h"
@@ -23,6 +24,8 @@ static struct {
     const char *unit;
     const char *root;
     const char *config;
+    const char *transport;
+    const char *device;
     uint64_t memory;
     uint64_t priority;
     uint64_t dscp;
@@ -53,6 +56,10 @@ static const struct rg_cli_option options[] = {
     {"dscp", 0, RG_CLI_NUMBER, &asked.dscp, "N", "DSCP that is to lead to it; 26"},
     {"interval", 0, RG_CLI_NUMBER, &asked.interval_ms, "MS",
      "time between two readings of counters; 1000, 0 for one reading"},
+    {"transport", 0, RG_CLI_TEXT, &asked.transport, "dc",
+     "move bytes through a NIC of this host and back instead: does it do what the transport "
+     "needs?"},
+    {"device", 0, RG_CLI_TEXT, &asked.device, "DEVICE", "the NIC for that; the first that fits"},
     {"list", 0, RG_CLI_FLAG, &asked.list, NULL, "list the checks"},
     {NULL, 0, RG_CLI_FLAG, NULL, NULL, NULL},
 };
@@ -63,7 +70,8 @@ void rg_cli_doctor_help(struct rg_buf *out)
                     "\n  railgate doctor [options]       examine this host, or a captured tree\n"
                     "  railgate doctor explain CHECK   what a check looks at, and why\n"
                     "  railgate doctor capture DIR     write what the checks read below DIR\n"
-                    "  railgate doctor --list          all checks\n\n"
+                    "  railgate doctor --list          all checks\n"
+                    "  railgate doctor --transport dc  test the dc transport on a ConnectX\n\n"
                     "Nothing is changed, and what hangs is left behind and reported. Without root "
                     "some facts\ncannot be read: those checks are skipped and say so.\n\nExit "
                     "status: 0 all is well, 1 warnings, 2 failures (or a wrong word).\n\n");
@@ -272,6 +280,9 @@ int rg_cli_doctor(int argc, const char **argv)
     }
     if (count != 0) {
         return rg_cli_fail_usage("doctor", "expects no word, or: explain CHECK, capture DIR");
+    }
+    if (asked.transport) {
+        return rg_cli_doctor_transport(asked.transport, asked.device);
     }
     return examine(NULL);
 }

@@ -116,3 +116,18 @@ def test_reference_pages_are_up_to_date():
     for page in ("settings", "errors", "operations", "metrics"):
         with open(os.path.join(gateways.TOP, "docs", f"{page}.md")) as kept:
             assert railgate("reference", page).stdout == kept.read(), f"run ./dev docs ({page})"
+
+
+def test_doctor_of_a_transport():
+    """Most machines have no ConnectX: then the reason stands there, and nothing is called passed."""
+    done = railgate("doctor", "--transport", "dc", timeout=120)
+    lines = done.stdout.splitlines()
+    passed, failed, skipped = (int(word) for word in lines[-1].replace(",", "").split()[::2])
+    assert sum(line.startswith("FAIL") for line in lines) == failed
+    if failed:
+        assert done.returncode == 2 and skipped == 1
+        assert any(line.startswith("FAIL") and len(line.split()) > 4 for line in lines), done.stdout
+    else:
+        assert done.returncode == 0 and passed > 40
+    for words in (["--transport", "rc"], ["--transport", "dc", "--device", "no-such-device"]):
+        assert railgate("doctor", *words, timeout=120).returncode == 2
