@@ -178,9 +178,9 @@ static void free_plane(struct rg_plane *plane)
 }
 
 /* The staging memory is locked only where the NIC would pin it anyhow. */
-static int open_slab(struct rg_plane *plane, const struct rg_settings *settings,
-                     struct rg_error *err)
+static int open_slab(struct rg_planes *planes, struct rg_plane *plane, struct rg_error *err)
 {
+    const struct rg_settings *settings = planes->settings;
     bool hardware = plane->kind != RG_TRANSPORT_OFI;
     struct rg_slab_config config = {
         .slot_bytes = (size_t)settings->rdma_slot_size,
@@ -193,7 +193,9 @@ static int open_slab(struct rg_plane *plane, const struct rg_settings *settings,
     };
     if (hardware) {
         uint64_t pushed = plane->kind == RG_TRANSPORT_RC ? (uint64_t)settings->rdma_staging_max : 0;
-        int rc = rg_memlock_check(rg_slab_locked_bytes(&config) + pushed, err);
+        planes->locked_bytes += rg_slab_locked_bytes(&config);
+        planes->pushed_bytes = RG_MAX(planes->pushed_bytes, pushed); /* all rails share it */
+        int rc = rg_memlock_check(planes->locked_bytes + planes->pushed_bytes, err);
         if (rc < 0) {
             return rc;
         }
@@ -244,7 +246,7 @@ static int open_plane(struct rg_planes *planes, enum rg_transport_kind kind,
     rg_histogram_init(&plane->waits, second_bounds, RG_ARRAY_LENGTH(second_bounds));
     rg_histogram_init(&plane->seconds, second_bounds, RG_ARRAY_LENGTH(second_bounds));
     rg_histogram_init(&plane->overlap, ratio_bounds, RG_ARRAY_LENGTH(ratio_bounds));
-    rc = open_slab(plane, settings, err);
+    rc = open_slab(planes, plane, err);
     if (rc == 0) {
         struct rg_pool_config config = RG_POOL_CONFIG_INIT;
         config.transport = transport;

@@ -41,7 +41,8 @@ struct rg_planes {
     rg_planes_find *find;
     struct rg_plane *planes[PLANES_MAX];
     size_t count;
-    atomic_size_t next; /* spreads transfers over rails of a kind */
+    uint64_t locked_bytes, pushed_bytes; /* that the rails need, and the sessions of all of them */
+    atomic_size_t next;                  /* spreads transfers over rails of a kind */
     atomic_bool stopping;
     _Atomic uint64_t declines[REASONS_MAX];
     struct rg_sessions *sessions; /* NULL without a rail that has sessions */

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
@@ -294,6 +296,43 @@ static void obeys_what_was_set(void **state)
     assert_int_equal(fake.last_ah.grh.traffic_class, 106);
 }
 
+/* As a user without privileges who may lock `limit` bytes; the exit status is the test's. */
+static int open_unprivileged(rlim_t limit)
+{
+    const struct rlimit locked = {.rlim_cur = limit, .rlim_max = limit};
+    bool unprivileged = setrlimit(RLIMIT_MEMLOCK, &locked) == 0 &&
+                        (getuid() != 0 || setresuid(65534, 65534, 65534) == 0);
+    if (!unprivileged) {
+        return 3;
+    }
+    int rc = try_open();
+    if (rc == 0) {
+        return 0;
+    }
+    return rc == -RG_SETTING && strstr(world.err.message, "RLIMIT_MEMLOCK") ? 1 : 2;
+}
+
+static int status_of_opening(rlim_t limit)
+{
+    int status = 0;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        _exit(open_unprivileged(limit));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* What all rails lock together counts, not what each does: three times a huge page here. */
+static void adds_up_what_is_locked(void **state)
+{
+    assert_int_equal(status_of_opening(6 * MIB), 0);
+    assert_int_equal(status_of_opening(6 * MIB - 1), 1);
+    assert_int_equal(status_of_opening(2 * MIB), 1);
+}
+
 /* ---- Choosing ---- */
 
 static void chooses_by_the_clients_subnet(void **state)
@@ -507,6 +546,7 @@ int main(void)
         TEST(starts_without_dc),
         TEST(refuses_devices_that_are_not_there),
         TEST(obeys_what_was_set),
+        TEST(adds_up_what_is_locked),
         TEST(chooses_by_the_clients_subnet),
         TEST(chooses_by_the_address_of_the_request),
         TEST(goes_on_without_a_rail_that_failed),
