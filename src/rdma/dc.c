@@ -209,6 +209,18 @@ static void close_rail(struct dc_rail *rail)
     free(rail);
 }
 
+/* Some devices allow an initiator fewer READs at a time than they claim for other queue pairs. */
+static int start_with_fewer_reads(struct dc_rail *rail, struct rg_queue *queue)
+{
+    int failed = start_initiator(rail, queue->qp);
+    while (failed && rail->reads_out > 1) {
+        rail->reads_out /= 2;
+        failed = rg_queue_to_state(queue, IBV_QPS_RESET);
+        failed = failed ? failed : start_initiator(rail, queue->qp);
+    }
+    return failed;
+}
+
 /* Whether the device really has DC is only known when one is made. */
 static int try_initiator(struct dc_rail *rail, struct rg_error *err)
 {
@@ -222,7 +234,7 @@ static int try_initiator(struct dc_rail *rail, struct rg_error *err)
                                "RDMA device %s gives no DC initiator", rail->public.device);
         }
     }
-    int failed = rc == 0 ? start_initiator(rail, queue.qp) : 0;
+    int failed = rc == 0 ? start_with_fewer_reads(rail, &queue) : 0;
     if (failed) {
         rc = rg_fail_errno(err, RG_RDMA_NOT_SUPPORTED, rg_verbs_errno(failed),
                            "RDMA device %s does not start a DC initiator", rail->public.device);

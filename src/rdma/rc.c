@@ -29,10 +29,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
 #include <string.h>
-#include <time.h>
 
 /* One operation moves at most so much; hipobj-rc-v2 wants nearly that. */
 #define OPERATION_BYTES_MAX ((uint64_t)1 << 31)

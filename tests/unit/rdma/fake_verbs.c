@@ -727,7 +727,8 @@ static int modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attributes, int 
     qp->steps[qp->step_count++] = (struct fake_step){.attributes = *attributes, .mask = mask};
     if (fake.fail_state && fake.fail_state_is == attributes->qp_state) {
         rc = fake.fail_state;
-    } else if (!is_allowed(qp, attributes, mask)) {
+    } else if (!is_allowed(qp, attributes, mask) ||
+               (fake.dc_reads_max && attributes->max_rd_atomic > fake.dc_reads_max)) {
         rc = EINVAL;
     } else {
         public->state = attributes->qp_state;

@@ -113,6 +113,7 @@ struct fake {
     bool fail_poll, fail_arm;
     bool corrupts;                  /* one bit of what is moved */
     bool ignores_keys;              /* lets everybody in */
+    uint8_t dc_reads_max;           /* an initiator with more does not start; 0: no limit */
     unsigned qps_max;               /* 0: as many as there is room for */
     enum ibv_wc_status next_status; /* of the next request that is carried out; then success */
     void (*before_arm)(void);       /* once, then NULL */
@@ -132,7 +133,7 @@ extern struct rg_verbs fake_verbs;
 extern const struct rg_mlx5 fake_mlx5;
 extern const struct rg_nic_facts fake_facts;
 
-/* Everything as new, one mlx5 RoCE device with one active port with four GIDs, and
+/* Everything as new: one mlx5 RoCE device, its one port active, with four GIDs in its table, and
  * the library replaced. */
 void fake_reset(void);
 

@@ -205,6 +205,14 @@ static void makes_an_initiator(void **state)
     assert_in_range(got->sq_psn, 0, 0xffffff);
 }
 
+static void asks_for_fewer_reads_where_it_must(void **state)
+{
+    fake.dc_reads_max = 5;
+    open_rail();
+    must(rg_lane_open(rail, &lane, &error));
+    assert_int_equal(fake_qp(0)->steps[2].attributes.max_rd_atomic, 4);
+}
+
 static void makes_a_target(void **state)
 {
     config.service_level = 3;
@@ -912,6 +920,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(opens_only_where_there_is_dc),
         TEST(makes_an_initiator),
+        TEST(asks_for_fewer_reads_where_it_must),
         TEST(makes_a_target),
         TEST(says_why_there_is_no_target),
         TEST(moves_bytes_by_token),
