@@ -83,6 +83,7 @@ static void handle_mirror(struct rg_http_request *request)
         rg_buf_addf(&text, "%.*s=%.*s\n", RG_SPAN_ARG(name), RG_SPAN_ARG(value));
     }
     rg_buf_addf(&text, "peer %s\n", rg_http_peer(request));
+    rg_buf_addf(&text, "local %s\n", rg_http_local(request));
     answer_text(request, 200, rg_buf_text(&text));
 }
 
@@ -423,11 +424,12 @@ static void test_mirror(void **state)
                     "Content-Length: 0\r\n\r\n",
                     200,
                     "POST|/mirror||HTTP/1.1|0|0\nHost=a\nX-One=1\nx-two=\nx-one=2\n"
-                    "Content-Length=0\npeer 127.0.0.1\n");
-    assert_exchange("GET /mirror?a=%2F+b&&c HTTP/1.1\r\nHost: a\r\n\r\n", 200,
-                    "GET|/mirror|a=%2F+b&&c|HTTP/1.1|-1|0\nHost=a\npeer 127.0.0.1\n");
+                    "Content-Length=0\npeer 127.0.0.1\nlocal 127.0.0.1\n");
+    assert_exchange(
+        "GET /mirror?a=%2F+b&&c HTTP/1.1\r\nHost: a\r\n\r\n", 200,
+        "GET|/mirror|a=%2F+b&&c|HTTP/1.1|-1|0\nHost=a\npeer 127.0.0.1\nlocal 127.0.0.1\n");
     assert_exchange("GET http://a/mirror?x HTTP/1.1\r\nHost: a\r\n\r\n", 200,
-                    "GET|/mirror|x|HTTP/1.1|-1|0\nHost=a\npeer 127.0.0.1\n");
+                    "GET|/mirror|x|HTTP/1.1|-1|0\nHost=a\npeer 127.0.0.1\nlocal 127.0.0.1\n");
     /* The raw path, not the decoded one. */
     assert_exchange("GET /%6dirror HTTP/1.1\r\nHost: a\r\n\r\n", 404, "what");
     stop();
@@ -1214,7 +1216,7 @@ static void test_all_addresses(void **state)
     config.address = "";
     start_with(&config);
     assert_exchange("GET /mirror HTTP/1.1\r\nHost: a\r\n\r\n", 200,
-                    "GET|/mirror||HTTP/1.1|-1|0\nHost=a\npeer 127.0.0.1\n");
+                    "GET|/mirror||HTTP/1.1|-1|0\nHost=a\npeer 127.0.0.1\nlocal 127.0.0.1\n");
     stop();
 }
 

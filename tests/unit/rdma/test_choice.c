@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include "rdma/choice.h"
+#include "rdma/nic.h"
 
 #include "base/checked.h"
 
@@ -135,6 +136,20 @@ static void guesses_where_the_subnet_is_unknown(void **state)
     assert_int_equal(choose(nameless, 2, "10.2.0.9", "10.1.0.1"), 0);
 }
 
+/* The loopback interface has them everywhere, if it is up. */
+static void reads_the_subnets_of_this_host(void **state)
+{
+    unsigned bits = rg_nic_kernel.subnet_bits("127.0.0.1");
+    assert_int_equal(rg_nic_kernel.subnet_bits("192.0.2.250"), 0);
+    assert_int_equal(rg_nic_kernel.subnet_bits("nonsense"), 0);
+    if (bits == 0) {
+        skip();
+    }
+    assert_int_equal(bits, 8);
+    bits = rg_nic_kernel.subnet_bits("::1");
+    assert_true(bits == 0 || bits == 128);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +159,7 @@ int main(void)
         cmocka_unit_test(takes_turns_among_equals),
         cmocka_unit_test(prefers_rails_that_are_up),
         cmocka_unit_test(guesses_where_the_subnet_is_unknown),
+        cmocka_unit_test(reads_the_subnets_of_this_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
