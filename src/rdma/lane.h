@@ -109,10 +109,11 @@ int rg_pool_lease_for(struct rg_pool *pool, const struct rg_rdma_window *window,
 
 /*
  * Gives the lane back. What it did decides: a sound lane with nothing outstanding is kept; a broken
- * one (RG_BROKE_CONNECTION) is reset where the transport likes that better, else closed, and RG_BROKE_DEVICE also takes the rail out. After a
- * broken connection the rail is asked (rg_rail_check) whether it is its own fault.
- * Flush before you return a lane with operations outstanding: this call flushes too, but
- * cannot tell you whether the memory was quiet. *lease is emptied; an empty one is allowed.
+ * one (RG_BROKE_CONNECTION) is reset where the transport likes that better, else closed, and
+ * RG_BROKE_DEVICE also takes the rail out. After a broken connection the rail is asked
+ * (rg_rail_check) whether it is its own fault. Flush before you return a lane with operations
+ * outstanding: this call flushes too, but cannot tell you whether the memory was quiet. *lease is
+ * emptied; an empty one is allowed.
  */
 void rg_pool_return(struct rg_lease *lease);
 

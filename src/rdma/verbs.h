@@ -3,8 +3,8 @@
  * is filled from the library with dlopen, so that one binary runs on machines with and without it;
  * tests put a table of their own in its place.
  *
- * Only rc.c, dc.c, what they stand on (port.c, queue.c, mlx5.c), survey.c and their tests may include
- * this: no type of the library appears elsewhere.
+ * Only rc.c, dc.c, what they stand on (port.c, queue.c, mlx5.c), survey.c and their tests may
+ * include this: no type of the library appears elsewhere.
  */
 #ifndef RG_RDMA_VERBS_H
 #define RG_RDMA_VERBS_H
