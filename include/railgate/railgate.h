@@ -103,6 +103,8 @@ struct rg_client_options {
     /* Accept of a range by RDMA also HTTP 206 with reply 200 (versitygw) and HTTP 200 with reply
      * 206 (elbencho's server), when Content-Range is right. By default both must say 206. */
     bool mixed_range_replies;
+    const char *dc_key_file; /* with the access key of dc in hex, the same as the server's; default:
+                                the key that everybody knows */
 };
 
 RG_CLIENT_API int rg_client_open(const struct rg_client_options *options,

@@ -10,6 +10,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/checked.h"
+#include "rdma/dc_key.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -486,6 +487,19 @@ static int choose_texts(const struct sources *sources, struct rg_config *config,
     return rc;
 }
 
+static int choose_dc_key(const struct sources *sources, struct rg_config *config,
+                         struct rg_failure *failure)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    const char *path =
+        first(sources->options->dc_key_file, variable(sources, "RAILGATE_RDMA_DC_KEY_FILE"));
+    config->has_dc_key = path != NULL;
+    if (path && rg_dc_key_read(path, "dc_key_file", &config->dc_key, &err) < 0) {
+        return rg_failure_set(failure, RG_STATUS_USAGE, "%s.", err.message);
+    }
+    return 0;
+}
+
 static int choose_all(struct sources *sources, struct rg_config *config, struct rg_failure *failure)
 {
     const struct rg_client_options *options = sources->options;
@@ -503,6 +517,9 @@ static int choose_all(struct sources *sources, struct rg_config *config, struct 
     }
     if (rc == 0) {
         rc = choose_texts(sources, config, failure);
+    }
+    if (rc == 0) {
+        rc = choose_dc_key(sources, config, failure);
     }
     if (rc == 0) {
         rc = choose_transports(first(options->transports, DEFAULT_TRANSPORTS), config, failure);

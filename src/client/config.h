@@ -35,6 +35,8 @@ struct rg_config {
     char *device;  /* NULL: every one */
     bool virtual_host;
     bool mixed_range_replies;
+    bool has_dc_key;
+    uint64_t dc_key;
     enum rg_path_choice path;
     enum rg_transport_kind kinds[RG_TRANSPORT_COUNT]; /* in order of preference */
     size_t kind_count;

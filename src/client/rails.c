@@ -50,10 +50,12 @@ static bool is_over_ip(const char *provider)
     return strcmp(provider, "tcp") == 0 || strcmp(provider, "tcp;ofi_rxm") == 0;
 }
 
-static void open_rail(struct rg_rails *rails, const struct rg_transport *transport,
-                      const char *device, const char *address, struct rg_buf *notes)
+static void open_rail(struct rg_rails *rails, const struct rg_config *asked,
+                      const struct rg_transport *transport, const char *device, const char *address,
+                      struct rg_buf *notes)
 {
     struct rg_rail_config config = RG_RAIL_CONFIG_INIT;
+    config.dc_key = asked->has_dc_key ? asked->dc_key : config.dc_key;
     struct rg_error err = RG_ERROR_INIT;
     snprintf(config.device, sizeof config.device, "%s", device);
     snprintf(config.address, sizeof config.address, "%s", address);
@@ -78,7 +80,7 @@ static void open_ofi(struct rg_rails *rails, const struct rg_config *config,
         return;
     }
     if (config->device) {
-        open_rail(rails, transport, config->device,
+        open_rail(rails, config, transport, config->device,
                   is_over_ip(config->device) && has_local ? local : "", notes);
         return;
     }
@@ -88,7 +90,7 @@ static void open_ofi(struct rg_rails *rails, const struct rg_config *config,
             rg_buf_addf(notes, "no ofi tcp: \"%s\" cannot be resolved\n", config->name);
             continue;
         }
-        open_rail(rails, transport, provider, is_over_ip(provider) ? local : "", notes);
+        open_rail(rails, config, transport, provider, is_over_ip(provider) ? local : "", notes);
     }
 }
 
@@ -98,7 +100,7 @@ static void open_kind(struct rg_rails *rails, const struct rg_config *config,
     if (transport->kind == RG_TRANSPORT_OFI) {
         open_ofi(rails, config, transport, notes);
     } else if (rails->count < RG_RAILS_MAX) {
-        open_rail(rails, transport, config->device ? config->device : "", "", notes);
+        open_rail(rails, config, transport, config->device ? config->device : "", "", notes);
     }
 }
 

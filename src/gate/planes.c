@@ -8,11 +8,10 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "rdma/dc_key.h"
 #include "gate/planes_inside.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -88,51 +87,6 @@ static int read_auto(const char *name, const char *text, uint64_t most, int *ret
     return 0;
 }
 
-/* A key of 1 to 16 hex digits, 0x before them allowed, white space around them. */
-static int parse_key(struct span text, uint64_t *ret_key)
-{
-    char digits[KEY_BYTES_MAX];
-    while (text.len && strchr(" \t\r\n", text.ptr[text.len - 1])) {
-        text.len--;
-    }
-    text = rg_span_trim(text);
-    if (rg_span_starts(text, RG_SPAN_LITERAL("0x"))) {
-        text = rg_span_skip(text, 2);
-    }
-    if (text.len == 0 || text.len > 16) {
-        return -1;
-    }
-    memcpy(digits, text.ptr, text.len);
-    digits[text.len] = '\0';
-    if (strspn(digits, "0123456789abcdefABCDEF") != text.len) {
-        return -1;
-    }
-    *ret_key = strtoull(digits, NULL, 16);
-    return 0;
-}
-
-static int read_dc_key(const char *path, uint64_t *ret_key, struct rg_error *err)
-{
-    if (!path[0]) {
-        return 0;
-    }
-    char text[KEY_BYTES_MAX];
-    rg_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text);
-    if (len < 0) {
-        return rg_fail_errno(err, RG_SETTING, errno, "setting rdma-dc-key-file: cannot read %s",
-                             path);
-    }
-    int rc = (size_t)len == sizeof text ? -1 : parse_key(rg_span(text, (size_t)len), ret_key);
-    explicit_bzero(text, sizeof text);
-    if (rc < 0) {
-        return rg_failf(err, RG_SETTING,
-                        "setting rdma-dc-key-file: %s does not hold one key of up to 16 hex digits",
-                        path);
-    }
-    return 0;
-}
-
 static int read_rail(const struct rg_settings *settings, struct rg_rail_config *rail,
                      struct rg_error *err)
 {
@@ -141,8 +95,9 @@ static int read_rail(const struct rg_settings *settings, struct rg_rail_config *
         rc = read_auto("rdma-traffic-class", settings->rdma_traffic_class, 255,
                        &rail->traffic_class, err);
     }
-    if (rc == 0) {
-        rc = read_dc_key(settings->rdma_dc_key_file, &rail->dc_key, err);
+    if (rc == 0 && settings->rdma_dc_key_file[0]) {
+        rc = rg_dc_key_read(settings->rdma_dc_key_file, "setting rdma-dc-key-file", &rail->dc_key,
+                            err);
     }
     if (rc == 0 && settings->rdma_slot_size % ALIGNMENT != 0) {
         rc = rg_failf(err, RG_SETTING, "setting rdma-slot-size is not a multiple of %d", ALIGNMENT);

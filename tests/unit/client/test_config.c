@@ -315,6 +315,29 @@ static void test_transports(void **state)
     expect_failure(&options, RG_STATUS_USAGE, "path");
 }
 
+static void test_dc_key(void **state)
+{
+    char good[128];
+    char bad[128];
+    set_keys();
+    struct rg_client_options options = {0};
+    struct rg_config config = expect(&options);
+    assert_false(config.has_dc_key);
+    rg_config_free(&config);
+    write_file("dc-key", "0x1234567890abcdef\n");
+    write_file("no-key", "secret words\n");
+    snprintf(good, sizeof good, "%s/dc-key", directory);
+    snprintf(bad, sizeof bad, "%s/no-key", directory);
+    set("RAILGATE_RDMA_DC_KEY_FILE", good);
+    config = expect(&options);
+    assert_true(config.has_dc_key && config.dc_key == 0x1234567890abcdef);
+    rg_config_free(&config);
+    options.dc_key_file = bad; /* outranks it */
+    expect_failure(&options, RG_STATUS_USAGE, "hex");
+    options.dc_key_file = "/nonexistent/key";
+    expect_failure(&options, RG_STATUS_USAGE, "/nonexistent/key");
+}
+
 static void test_messages_are_safe(void **state)
 {
     set_keys();
@@ -326,6 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_defaults, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_dc_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_endpoints, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_endpoint_ranks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_credential_ranks, set_up, tear_down),
