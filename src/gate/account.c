@@ -3,18 +3,32 @@
  */
 #include "gate/account.h"
 
+#include "base/assert.h"
 #include "base/encode.h"
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ACCESS_KEY_MIN 3u
 #define SECRET_KEY_MIN 8u
 
+/* Scopes in use at a time: today, yesterday, and the week of presigned URLs. */
+#define KEYS_KEPT     16u
+#define KEY_NAME_SIZE 256u
+
+struct kept_key {
+    char name[KEY_NAME_SIZE]; /* access key and scope; "": unused */
+    struct rg_sigv4_key key;
+};
+
 struct rg_accounts {
     struct rg_account root;
+    pthread_mutex_t lock; /* over what follows */
+    struct kept_key keys[KEYS_KEPT];
+    size_t next; /* to be replaced */
 };
 
 /* Printable ASCII without space: what an Authorization header and a URL carry unharmed. */
@@ -89,6 +103,7 @@ int rg_accounts_new(const struct rg_settings *settings, struct rg_accounts **ret
     if (!accounts) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
+    RG_MUST(pthread_mutex_init(&accounts->lock, NULL));
     struct rg_account *root = &accounts->root;
     copy_text(root->access_key, sizeof root->access_key, access_key);
     copy_text(root->secret_key, sizeof root->secret_key, secret_key);
@@ -105,6 +120,7 @@ int rg_accounts_new(const struct rg_settings *settings, struct rg_accounts **ret
 void rg_accounts_free(struct rg_accounts *accounts)
 {
     if (accounts) {
+        RG_MUST(pthread_mutex_destroy(&accounts->lock));
         OPENSSL_cleanse(accounts, sizeof *accounts);
         free(accounts);
     }
@@ -118,6 +134,63 @@ int rg_accounts_find(struct rg_accounts *accounts, struct span access_key,
     }
     *ret_account = accounts->root;
     return 0;
+}
+
+/* False when the name is too long to be kept under. */
+static bool name_key(const struct rg_account *account, struct rg_sigv4_scope scope,
+                     char name[KEY_NAME_SIZE])
+{
+    const struct span words[] = {rg_span_text(account->access_key), scope.date, scope.region,
+                                 scope.service};
+    size_t at = 0;
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(words); i++) {
+        if (words[i].len + 1 > KEY_NAME_SIZE - at) {
+            return false;
+        }
+        memcpy(name + at, words[i].ptr, words[i].len);
+        at += words[i].len;
+        name[at++] = i + 1 < RG_ARRAY_LENGTH(words) ? '/' : '\0';
+    }
+    return true;
+}
+
+static bool find_key(struct rg_accounts *accounts, const char *name, struct rg_sigv4_key *ret_key)
+{
+    bool found = false;
+    RG_MUST(pthread_mutex_lock(&accounts->lock));
+    for (size_t i = 0; i < KEYS_KEPT && !found; i++) {
+        found = strcmp(accounts->keys[i].name, name) == 0;
+        if (found) {
+            *ret_key = accounts->keys[i].key;
+        }
+    }
+    RG_MUST(pthread_mutex_unlock(&accounts->lock));
+    return found;
+}
+
+static void keep_key(struct rg_accounts *accounts, const char *name, const struct rg_sigv4_key *key)
+{
+    RG_MUST(pthread_mutex_lock(&accounts->lock));
+    struct kept_key *kept = &accounts->keys[accounts->next++ % KEYS_KEPT];
+    memcpy(kept->name, name, strlen(name) + 1);
+    kept->key = *key;
+    RG_MUST(pthread_mutex_unlock(&accounts->lock));
+}
+
+int rg_accounts_signing_key(struct rg_accounts *accounts, const struct rg_account *account,
+                            struct rg_sigv4_scope scope, struct rg_sigv4_key *ret_key,
+                            struct rg_error *err)
+{
+    char name[KEY_NAME_SIZE];
+    bool may_keep = name_key(account, scope, name);
+    if (may_keep && find_key(accounts, name, ret_key)) {
+        return 0;
+    }
+    int rc = rg_sigv4_key_derive(rg_span_text(account->secret_key), scope, ret_key, err);
+    if (rc == 0 && may_keep) {
+        keep_key(accounts, name, ret_key);
+    }
+    return rc;
 }
 
 const struct rg_account *rg_accounts_owner(const struct rg_accounts *accounts)

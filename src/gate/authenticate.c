@@ -106,8 +106,8 @@ static int verify(struct rg_call *call, const struct rg_sigv4_request *request, 
         rg_call_detail(call, "AWSAccessKeyId", call->auth.access_key);
         return rc;
     }
-    rc = rg_sigv4_key_derive(rg_span_text(call->account.secret_key), call->auth.scope,
-                             &call->signing_key, err);
+    rc = rg_accounts_signing_key(call->gate->accounts, &call->account, call->auth.scope,
+                                 &call->signing_key, err);
     if (rc < 0) {
         return rc;
     }

@@ -7,13 +7,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ANSWER_TEXT_MAX  (32u << 10)
-#define ANSWER_BODY_MAX  (256u << 20)
-#define KEPT_BODY_BYTES  (16u << 10)
-#define SMALL_FILE_BYTES (32u << 10)
-#define STREAM_BLOCK     (32u << 10)
-#define STREAM_BLOCKS    2
-#define FORMATTED_MAX    2048
+#define ANSWER_TEXT_MAX (32u << 10)
+#define ANSWER_BODY_MAX (256u << 20)
+#define KEPT_BODY_BYTES (16u << 10)
+#define STREAM_BLOCK    (32u << 10)
+#define STREAM_BLOCKS   2
+#define FORMATTED_MAX   2048
 
 /* ---- Life ---- */
 
@@ -722,22 +721,18 @@ void rg_http_answer_head(struct rg_http_request *request, int status, int64_t le
     }
 }
 
-/* False when the file gave less, or failed: then the connection finds out when it sends. */
-static bool read_small_file(struct rg_reply *answer, int fd, uint64_t offset, size_t len)
+char *rg_http_answer_space(struct rg_http_request *request, size_t len)
 {
-    char *space = len ? rg_buf_reserve(&answer->body, len) : NULL;
-    size_t have = 0;
-    while (space && have < len) {
-        ssize_t got = pread(fd, space + have, len - have, (off_t)(offset + have));
-        if (got == 0 || (got < 0 && errno != EINTR)) {
-            break;
-        }
-        have += got > 0 ? (size_t)got : 0;
+    return request->answer.kind == RG_REPLY_NONE ? rg_buf_reserve(&request->answer.body, len)
+                                                 : NULL;
+}
+
+void rg_http_answer_filled(struct rg_http_request *request, int status, size_t len)
+{
+    if (request->answer.kind == RG_REPLY_NONE) {
+        rg_buf_grew(&request->answer.body, len);
+        publish(request, status, RG_REPLY_BYTES);
     }
-    if (have == len) {
-        rg_buf_grew(&answer->body, have);
-    }
-    return have == len;
 }
 
 void rg_http_answer_fd(struct rg_http_request *request, int status, int fd, uint64_t offset,
@@ -746,11 +741,6 @@ void rg_http_answer_fd(struct rg_http_request *request, int status, int fd, uint
     struct rg_reply *answer = &request->answer;
     if (answer->kind != RG_REPLY_NONE) {
         close(fd);
-        return;
-    }
-    if (len <= SMALL_FILE_BYTES && read_small_file(answer, fd, offset, (size_t)len)) {
-        close(fd);
-        publish(request, status, RG_REPLY_BYTES);
         return;
     }
     rg_buf_clear(&answer->body);

@@ -202,10 +202,18 @@ void rg_http_answer(struct rg_http_request *request, int status, const void *bod
 /* The answer to HEAD (or 304): Content-Length `len` (-1: not known; 0 is sent then) and no body. */
 void rg_http_answer_head(struct rg_http_request *request, int status, int64_t len);
 
-/* `len` bytes of a file from `offset`, by sendfile where possible; few bytes are read here, on the
- * worker. Takes `fd` and closes it. A file that ends early breaks the connection. */
+/* `len` bytes of a file from `offset`, by sendfile where possible. Takes `fd` and closes it. A file
+ * that ends early breaks the connection. */
 void rg_http_answer_fd(struct rg_http_request *request, int status, int fd, uint64_t offset,
                        uint64_t len);
+
+/* Up to this many bytes of an object are read into the answer, not sent from the file. */
+#define RG_HTTP_SMALL_BYTES (32u << 10)
+
+/* Room in the answer for `len` bytes, to be filled before rg_http_answer_filled sends them; NULL
+ * when there is none. An answer of another kind takes its place. */
+char *rg_http_answer_space(struct rg_http_request *request, size_t len);
+void rg_http_answer_filled(struct rg_http_request *request, int status, size_t len);
 
 /*
  * An answer of unknown length whose head is sent now. Until rg_http_stream_end the connection sends

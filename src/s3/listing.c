@@ -5,9 +5,7 @@
 
 #include "base/checked.h"
 #include "base/encode.h"
-
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
+#include "s3/sha256.h"
 
 /* ---- Order and grouping ---- */
 
@@ -107,9 +105,8 @@ static int authenticate(const uint8_t *hmac_key, const struct rg_token_scope *sc
     if (!rg_buf_ok(&text)) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
-    uint8_t full[EVP_MAX_MD_SIZE];
-    if (!HMAC(EVP_sha256(), hmac_key, RG_TOKEN_KEY_BYTES, (const unsigned char *)text.data,
-              text.len, full, NULL)) {
+    uint8_t full[RG_SHA256_BYTES];
+    if (!rg_hmac_sha256(hmac_key, RG_TOKEN_KEY_BYTES, rg_buf_span(&text), full)) {
         return rg_failf(err, RG_INTERNAL_ERROR, "libcrypto failed to compute an HMAC");
     }
     memcpy(mac, full, TOKEN_MAC);

@@ -96,14 +96,21 @@ int rg_address_parse(struct span host, struct span domain, struct span path,
 
 /* ---- Routing ---- */
 
+/* Like rg_span_is; most names differ in their first character. */
+static bool is_named(struct span name, const char *subresource)
+{
+    return name.len && name.ptr[0] == subresource[0] && rg_span_is(name, subresource);
+}
+
 /* list-type and uploadId's companion are parameters of an operation more than subresources. */
 static bool is_subresource(struct span name)
 {
-    if (name.len == 0 || rg_span_is(name, "list-type")) {
+    /* The X-Amz- parameters of presigned requests are many, and every subresource is lower case. */
+    if (name.len == 0 || name.ptr[0] == 'X' || rg_span_is(name, "list-type")) {
         return false;
     }
     for (size_t i = 1; i < RG_OPERATION_COUNT; i++) {
-        if (rg_span_is(name, operations[i].subresource)) {
+        if (is_named(name, operations[i].subresource)) {
             return true;
         }
     }
@@ -113,7 +120,7 @@ static bool is_subresource(struct span name)
 static bool known_at(struct span name, enum rg_route_level level)
 {
     for (size_t i = 1; i < RG_OPERATION_COUNT; i++) {
-        if (operations[i].level == level && rg_span_is(name, operations[i].subresource)) {
+        if (operations[i].level == level && is_named(name, operations[i].subresource)) {
             return true;
         }
     }

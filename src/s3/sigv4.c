@@ -7,10 +7,9 @@
 
 #include "base/assert.h"
 #include "base/encode.h"
+#include "s3/sha256.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include <string.h>
 
@@ -26,10 +25,7 @@ void rg_sigv4_free(struct rg_sigv4 *auth)
 static int hmac(const void *key, size_t key_len, struct span text, unsigned char out[32],
                 struct rg_error *err)
 {
-    unsigned int len = 0;
-    if (!HMAC(EVP_sha256(), key, (int)key_len, (const unsigned char *)text.ptr, text.len, out,
-              &len) ||
-        len != 32) {
+    if (!rg_hmac_sha256(key, key_len, text, out)) {
         return rg_failf(err, RG_INTERNAL_ERROR, "libcrypto could not compute an HMAC.");
     }
     return 0;
@@ -224,13 +220,25 @@ int rg_sigv4_string_to_sign(const struct rg_sigv4 *auth, const struct rg_sigv4_r
     }
     unsigned char digest[32];
     char hex[65];
-    if (!EVP_Digest(rg_buf_text(&canonical), canonical.len, digest, NULL, EVP_sha256(), NULL)) {
+    if (!rg_sha256(rg_buf_span(&canonical), digest)) {
         return rg_failf(err, RG_INTERNAL_ERROR, "libcrypto could not compute a SHA-256.");
     }
     rg_hex_encode(digest, sizeof digest, hex);
-    rg_buf_addf(out, "AWS4-HMAC-SHA256\n%s\n%.*s/%.*s/%.*s/aws4_request\n%s", auth->timestamp,
-                RG_SPAN_ARG(auth->scope.date), RG_SPAN_ARG(auth->scope.region),
-                RG_SPAN_ARG(auth->scope.service), hex);
+    const struct span words[] = {
+        RG_SPAN_LITERAL("AWS4-HMAC-SHA256\n"),
+        rg_span_text(auth->timestamp),
+        RG_SPAN_LITERAL("\n"),
+        auth->scope.date,
+        RG_SPAN_LITERAL("/"),
+        auth->scope.region,
+        RG_SPAN_LITERAL("/"),
+        auth->scope.service,
+        RG_SPAN_LITERAL("/aws4_request\n"),
+        rg_span(hex, 64),
+    };
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(words); i++) {
+        rg_buf_add_span(out, words[i]);
+    }
     return rg_buf_ok(out) ? 0 : rg_fail(err, RG_OUT_OF_MEMORY);
 }
 

@@ -53,10 +53,6 @@ static int open_once(struct rg_posix_bucket *bucket, const struct rg_posix_key *
     if (split->is_directory ? !S_ISDIR(st.st_mode) : !S_ISREG(st.st_mode)) {
         return rg_fail(err, RG_NO_SUCH_KEY);
     }
-    /* O_NONBLOCK was for what is no file; with io_uring it would make reads fail with EAGAIN. */
-    if (fcntl(fd, F_SETFL, 0) < 0) {
-        return rg_fail_storage(err, errno, "opening the object");
-    }
     struct rg_object *object = calloc(1, sizeof *object);
     if (!object) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
@@ -119,7 +115,12 @@ const struct rg_object_info *rg_posix_object_info(const struct rg_object *object
 
 int rg_posix_object_fd(const struct rg_object *object)
 {
-    return object->info.is_directory ? -1 : object->fd;
+    if (object->info.is_directory) {
+        return -1;
+    }
+    /* O_NONBLOCK was for what is no file; with io_uring it would make reads fail with EAGAIN. */
+    (void)fcntl(object->fd, F_SETFL, 0);
+    return object->fd;
 }
 
 int rg_posix_object_read(struct rg_object *object, uint64_t offset, void *buffer, size_t len,

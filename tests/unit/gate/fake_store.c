@@ -137,6 +137,14 @@ static int object_fd(const struct rg_object *object)
     return object->fd;
 }
 
+static int object_read(struct rg_object *object, uint64_t offset, void *buffer, size_t len,
+                       size_t *ret_len, struct rg_error *err)
+{
+    ssize_t got = pread(object->fd, buffer, len, (off_t)offset);
+    *ret_len = got < 0 ? 0 : (size_t)got;
+    return got < 0 ? rg_fail_storage(err, errno, "reading") : 0;
+}
+
 static void object_close(struct rg_object *object)
 {
     close(object->fd);
@@ -256,6 +264,7 @@ static const struct rg_store_ops ops = {
     .object_open = object_open,
     .object_info = object_info,
     .object_fd = object_fd,
+    .object_read = object_read,
     .object_close = object_close,
     .object_copy = object_copy,
     .put_begin = put_begin,

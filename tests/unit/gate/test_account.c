@@ -50,6 +50,45 @@ static void root_is_found(void **state)
     rg_accounts_free(accounts);
 }
 
+/* The same key whether it was kept or not, and each its own: more scopes than are kept, twice. */
+static void signing_keys(void **state)
+{
+    struct rg_accounts *accounts;
+    struct rg_account account;
+    set(RG_SETTING_root_access_key, "AKIDEXAMPLE");
+    set(RG_SETTING_root_secret_key, "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+    assert_int_equal(rg_accounts_new(&settings, &accounts, &err), 0);
+    assert_int_equal(rg_accounts_find(accounts, RG_SPAN_LITERAL("AKIDEXAMPLE"), &account, &err), 0);
+    for (unsigned i = 0; i < 80; i++) {
+        char date[16];
+        struct rg_sigv4_key key;
+        struct rg_sigv4_key expected;
+        snprintf(date, sizeof date, "202611%02u", i % 20 + 10);
+        struct rg_sigv4_scope scope = {.date = rg_span_text(date),
+                                       .region = RG_SPAN_LITERAL("us-east-1"),
+                                       .service = rg_span_text(i % 3 ? "s3" : "hipobj")};
+        assert_int_equal(
+            rg_sigv4_key_derive(rg_span_text(account.secret_key), scope, &expected, &err), 0);
+        for (int again = 0; again < 2; again++) {
+            memset(&key, 0, sizeof key);
+            assert_int_equal(rg_accounts_signing_key(accounts, &account, scope, &key, &err), 0);
+            assert_memory_equal(key.bytes, expected.bytes, sizeof key.bytes);
+        }
+    }
+    char region[400];
+    memset(region, 'r', sizeof region);
+    struct rg_sigv4_scope scope = {.date = RG_SPAN_LITERAL("20261129"),
+                                   .region = rg_span(region, sizeof region),
+                                   .service = RG_SPAN_LITERAL("s3")};
+    struct rg_sigv4_key key;
+    struct rg_sigv4_key expected;
+    assert_int_equal(rg_sigv4_key_derive(rg_span_text(account.secret_key), scope, &expected, &err),
+                     0);
+    assert_int_equal(rg_accounts_signing_key(accounts, &account, scope, &key, &err), 0);
+    assert_memory_equal(key.bytes, expected.bytes, sizeof key.bytes);
+    rg_accounts_free(accounts);
+}
+
 static void others_are_not(void **state)
 {
     struct rg_accounts *accounts;
@@ -80,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(root_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(signing_keys, setup, teardown),
         cmocka_unit_test_setup_teardown(others_are_not, setup, teardown),
         cmocka_unit_test_setup_teardown(unusable_credentials_stop_the_start, setup, teardown),
     };
