@@ -17,6 +17,8 @@ import tempfile
 import time
 import urllib.request
 
+import paths
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("RG_BUILD", ROOT / "build"))
 ACCESS_KEY, SECRET_KEY = "benchaccess", "benchsecret0123"
@@ -178,10 +180,11 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=BUILD / "bench")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3, help="of each pair, interleaved")
+    parser.add_argument("--only", choices=("http", "rdma"), help="this part alone")
     parser.add_argument("--quick", action="store_true", help="a few rows only")
     parser.add_argument("--tree", type=pathlib.Path, help="where the files lie (default: a new directory)")
     arguments = parser.parse_args()
-    subprocess.run(["ninja", "-C", BUILD, "bench/bench-load"], check=True,
+    subprocess.run(["ninja", "-C", BUILD, "bench/bench-load", "bench/bench-rdma"], check=True,
                    stdout=subprocess.DEVNULL)
     arguments.out.mkdir(parents=True, exist_ok=True)
     work = pathlib.Path(tempfile.mkdtemp(prefix="railgate-bench-"))
@@ -193,20 +196,25 @@ def main():
     sizes = [4 * KIB, 64 * KIB, 1 * MIB, 16 * MIB, 256 * MIB]
     if arguments.quick:
         sizes = [4 * KIB, 1 * MIB]
-    gateway = Gateway(tree)
+    gateway = Gateway(tree, paths.OPTIONS if arguments.only != "http" else ())
     nginx = Nginx(tree, work)
-    rows = []
+    rows, rdma = [], None
     try:
         idle = gateway.resident_bytes()
         for size in sizes:
             load(gateway, "PUT", size, 1, 60, 4, False, f"/bench/data-{size}-", requests=4)
             for key in range(4):
                 (tree / "bench" / f"data-{size}-{key}").chmod(0o644)
-        print("                         requests/s                     CPU us/request            latency us")
+        if arguments.only != "http":
+            rdma = paths.measure(BUILD, gateway, nginx, (ACCESS_KEY, SECRET_KEY), f"data-{sizes[-1]}-0",
+                                 arguments.quick, arguments.seconds)
+        print("\n                         requests/s                     CPU us/request            latency us")
         print("verb      size conn     gateway      nginx  ratio    gateway     nginx  ratio        p50       p99")
         plan = [("GET", s, c) for s in sizes for c in ((1, 16) if arguments.quick else (1, 8, 64))]
         plan += [("HEAD", 4 * KIB, c) for c in (1, 16)]
         plan += [("PUT", s, c) for s in sizes[:3] for c in (1, 16)]
+        if arguments.only == "rdma":
+            plan = []
         for method, size, connections in plan:
             row = compare(gateway, nginx, method, size, connections, arguments.seconds,
                           arguments.rounds, 4 if method in ("GET", "HEAD") else 64)
@@ -215,7 +223,7 @@ def main():
         print(f"\nstart-up {gateway.start_seconds * 1000:.0f} ms; resident when idle "
               f"{idle / MIB:.1f} MiB, after the run {gateway.resident_bytes() / MIB:.1f} MiB")
         print("PUT: the gateway writes durably (data, metadata and name are synced); nginx does not.")
-        result = {"rows": rows, "idle_resident_bytes": idle, "start_seconds": gateway.start_seconds}
+        result = {"rdma": rdma, "rows": rows, "idle_resident_bytes": idle, "start_seconds": gateway.start_seconds}
     finally:
         nginx.stop()
         gateway.stop()
