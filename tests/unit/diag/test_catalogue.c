@@ -84,7 +84,6 @@ static const struct {
     {"IB-TXTIMEOUT-CREDITS", "IB-TXTIMEOUT"},
     {"MG-REGISTER", "MT-USER"},
     {"MT-USER", "APP-ERRNO"},
-    {"SK-NOROUTE", "SK-CONN"},
     {"ML-ACCESSREG", "ML-CMDERR"},
     {"ML-CMDENT", "IPOIB"},
     {"ML-PORTMOD-OK", "ML-PORTMOD"},
