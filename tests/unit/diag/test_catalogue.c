@@ -84,6 +84,7 @@ static const struct {
     {"IB-TXTIMEOUT-CREDITS", "IB-TXTIMEOUT"},
     {"MG-REGISTER", "MT-USER"},
     {"MT-USER", "APP-ERRNO"},
+    {"ML-HEALTH-OK", "ML-RESET"},
     {"ML-ACCESSREG", "ML-CMDERR"},
     {"ML-CMDENT", "IPOIB"},
     {"ML-PORTMOD-OK", "ML-PORTMOD"},
