@@ -183,9 +183,57 @@ static void add_releases(const struct rg_catalogue_row *row, struct rg_buf *out)
     add_release(row->until, out);
 }
 
+/* The words of the enumerations in Korean; English ones are the names that rules files have. */
+static const char *const korean_accused[RG_ACCUSED_COUNT] = {
+    [RG_ACCUSED_NOBODY] = "없음",         [RG_ACCUSED_SELF] = "이 노드",
+    [RG_ACCUSED_PEER] = "상대 노드",      [RG_ACCUSED_TARGET] = "타깃의 서버 또는 스토리지",
+    [RG_ACCUSED_PATH] = "양쪽 또는 경로", [RG_ACCUSED_CONFIG] = "설정",
+    [RG_ACCUSED_ADMIN] = "관리자 작업",   [RG_ACCUSED_CONSEQUENCE] = "다른 원인의 결과",
+};
+
+static const char *const korean_effects[RG_EFFECT_COUNT] = {
+    [RG_EFFECT_NONE] = "없음",
+    [RG_EFFECT_FAULT] = "장애",
+    [RG_EFFECT_LOST] = "연결 끊김",
+    [RG_EFFECT_RESTORED] = "복구",
+    [RG_EFFECT_EVICTED] = "퇴출(데이터 손실 가능)",
+    [RG_EFFECT_BOUNDARY] = "시작 또는 중지 시점",
+    [RG_EFFECT_BENIGN] = "무해",
+};
+
+static const char *const korean_severities[RG_SEVERITY_COUNT] = {
+    [RG_SEVERITY_INFO] = "정보",  [RG_SEVERITY_NOTICE] = "알림",   [RG_SEVERITY_WARNING] = "경고",
+    [RG_SEVERITY_ERROR] = "오류", [RG_SEVERITY_CRITICAL] = "심각",
+};
+
+static const char *const korean_roles[RG_ROLE_COUNT] = {
+    [RG_ROLE_UNKNOWN] = "모든 노드",
+    [RG_ROLE_CLIENT] = "클라이언트",
+    [RG_ROLE_SERVER] = "서버",
+    [RG_ROLE_MGS] = "MGS",
+};
+
 static const char *accused_text(const struct rg_catalogue_row *row, enum rg_language language)
 {
-    return row->accused_by_status ? words[WORD_BY_STATUS][language] : rg_accused_name(row->accused);
+    if (row->accused_by_status) {
+        return words[WORD_BY_STATUS][language];
+    }
+    return language == RG_KOREAN ? korean_accused[row->accused] : rg_accused_name(row->accused);
+}
+
+static const char *effect_text(enum rg_effect effect, enum rg_language language)
+{
+    return language == RG_KOREAN ? korean_effects[effect] : rg_effect_name(effect);
+}
+
+static const char *severity_text(enum rg_severity severity, enum rg_language language)
+{
+    return language == RG_KOREAN ? korean_severities[severity] : rg_severity_name(severity);
+}
+
+static const char *role_text(enum rg_role role, enum rg_language language)
+{
+    return language == RG_KOREAN ? korean_roles[role] : rg_role_name(role);
 }
 
 /* ---- One row. ---- */
@@ -209,10 +257,10 @@ void rg_catalogue_explain(const struct rg_catalogue_row *row, enum rg_language l
 {
     rg_buf_addf(out, "%s: %s\n\n", row->id, row->title[language]);
     add_fact(WORD_LAYER, rg_layer_name(row->layer), language, out);
-    add_fact(WORD_SPEAKER, rg_role_name(row->speaker), language, out);
+    add_fact(WORD_SPEAKER, role_text(row->speaker, language), language, out);
     add_fact(WORD_ACCUSES, accused_text(row, language), language, out);
-    add_fact(WORD_EFFECT, rg_effect_name(row->effect), language, out);
-    add_fact(WORD_SEVERITY, rg_severity_name(row->severity), language, out);
+    add_fact(WORD_EFFECT, effect_text(row->effect, language), language, out);
+    add_fact(WORD_SEVERITY, severity_text(row->severity, language), language, out);
     add_fact(WORD_CONSOLE, visibility_text(row->visibility, language), language, out);
     if (row->since || row->until) {
         rg_buf_addf(out, "  %s: ", words[WORD_RELEASES][language]);
@@ -222,9 +270,11 @@ void rg_catalogue_explain(const struct rg_catalogue_row *row, enum rg_language l
     add_paragraph(WORD_CAUSE, row->cause[language], language, out);
     add_paragraph(WORD_REMEDY, row->remedy[language], language, out);
     add_paragraph(WORD_AVOID, row->avoid[language], language, out);
+    if (row->next_count > 0) {
+        rg_buf_addf(out, "\n%s\n", words[WORD_NEXT][language]);
+    }
     for (size_t i = 0; i < row->next_count; i++) {
-        rg_buf_addf(out, "%s%s[%s] %s\n", i ? "" : "\n", i ? "  " : "",
-                    rg_where_name(row->next[i].where), row->next[i].command);
+        rg_buf_addf(out, "  [%s] %s\n", rg_where_name(row->next[i].where), row->next[i].command);
     }
     for (size_t i = 0; i < row->example_count; i++) {
         add_paragraph(WORD_EXAMPLE, row->examples[i], language, out);
