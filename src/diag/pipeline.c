@@ -1,0 +1,311 @@
+/*
+ * The loop over records, and what the readers know that a report must say: clocks, holes, problems.
+ */
+#include "diag/pipeline.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+
+#include "diag/clock.h"
+#include "diag/correlate.h"
+#include "diag/reading.h"
+#include "diag/seen.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEC            INT64_C(1000000)
+#define NODES_TOLD_MAX 64 /* clocks of further nodes are summed up */
+#define SENTENCE_MAX   1024
+
+struct rg_pipeline {
+    struct rg_desk desk;
+    struct rg_inputs *inputs;
+    struct rg_catalogue *catalogue;
+    struct rg_correlation *correlation;
+    struct rg_seen *seen;
+    struct rg_unmatched unmatched;
+    uint64_t events;
+    uint64_t twice;
+    uint64_t suspect;
+};
+
+void rg_pipeline_close(struct rg_pipeline *pipeline)
+{
+    if (!pipeline) {
+        return;
+    }
+    if (pipeline->correlation) {
+        rg_correlation_close(pipeline->correlation);
+    }
+    rg_unmatched_free(&pipeline->unmatched);
+    rg_inputs_free(pipeline->inputs);
+    rg_seen_free(pipeline->seen);
+    rg_boots_free(pipeline->desk.boots);
+    rg_repeats_free(pipeline->desk.repeats);
+    rg_clocks_free(pipeline->desk.clocks);
+    rg_names_free(pipeline->desk.nodes);
+    rg_names_free(pipeline->desk.sources);
+    if (pipeline->catalogue) {
+        rg_catalogue_free(pipeline->catalogue);
+    }
+    free(pipeline);
+}
+
+/* ---- Records ---- */
+
+static void take_event(struct rg_pipeline *pipeline, const struct rg_record *record,
+                       const struct rg_event *event)
+{
+    rg_clocks_note_event(pipeline->desk.clocks, event);
+    if (rg_seen_before(pipeline->seen, record)) {
+        pipeline->twice++;
+        return;
+    }
+    pipeline->events++;
+    rg_correlation_add(pipeline->correlation, event);
+}
+
+static void take_record(void *context, const struct rg_record *record)
+{
+    struct rg_pipeline *pipeline = context;
+    struct rg_event event;
+    rg_clocks_note_record(pipeline->desk.clocks, record);
+    rg_correlation_saw(pipeline->correlation, record);
+    switch (rg_catalogue_match(pipeline->catalogue, record, &event)) {
+    case RG_MATCH_NONE:
+        break;
+    case RG_MATCH_SUSPECT:
+        if (!rg_seen_before(pipeline->seen, record)) {
+            pipeline->suspect++;
+            rg_unmatched_add(&pipeline->unmatched, record);
+        }
+        break;
+    case RG_MATCH_ROW:
+        take_event(pipeline, record, &event);
+        break;
+    }
+}
+
+/* ---- What correlation asks ---- */
+
+static const char *node_name(void *context, rg_node_id node)
+{
+    struct rg_pipeline *pipeline = context;
+    return rg_names_text(pipeline->desk.nodes, node).ptr;
+}
+
+static const char *source_name(void *context, rg_source_id source)
+{
+    struct rg_pipeline *pipeline = context;
+    return rg_names_text(pipeline->desk.sources, source).ptr;
+}
+
+static struct rg_when when(void *context, const struct rg_stamp *stamp, rg_node_id node,
+                           uint32_t boot, rg_source_id source)
+{
+    struct rg_pipeline *pipeline = context;
+    struct rg_moment moment = {.node = node, .boot = boot, .source = source, .stamp = *stamp};
+    struct rg_time time = rg_clocks_resolve(pipeline->desk.clocks, &moment);
+    struct rg_when told = {.kind = RG_WHEN_UTC,
+                           .usec = time.usec,
+                           .uncertain_usec = time.uncertainty_usec < 0 ? 0 : time.uncertainty_usec};
+    switch (time.basis) {
+    case RG_TIME_STATED:
+    case RG_TIME_PROVEN:
+    case RG_TIME_GIVEN:
+    case RG_TIME_ASSUMED:
+        break;
+    case RG_TIME_UNSTATED:
+        told.kind = RG_WHEN_LOCAL;
+        break;
+    case RG_TIME_RELATIVE:
+        told.kind = RG_WHEN_BOOT;
+        break;
+    case RG_TIME_NONE:
+        told.kind = RG_WHEN_UNKNOWN;
+        break;
+    }
+    return told;
+}
+
+/* ---- Opening ---- */
+
+static int open_desk(struct rg_pipeline *pipeline, struct rg_error *err)
+{
+    struct rg_desk *desk = &pipeline->desk;
+    int rc = rg_names_new(RG_NODES_MAX, &desk->nodes, err);
+    rc = rc < 0 ? rc : rg_names_new(RG_SOURCES_MAX, &desk->sources, err);
+    rc = rc < 0 ? rc : rg_boots_new(&desk->boots, err);
+    rc = rc < 0 ? rc : rg_repeats_new(&desk->repeats, err);
+    rc = rc < 0 ? rc : rg_clocks_new(&desk->clocks, err);
+    rc = rc < 0 ? rc : rg_seen_new(&pipeline->seen, err);
+    desk->take = take_record;
+    desk->context = pipeline;
+    return rc;
+}
+
+int rg_pipeline_open(const struct rg_pipeline_options *options, struct rg_pipeline **ret_pipeline,
+                     struct rg_error *err)
+{
+    struct rg_pipeline *pipeline = calloc(1, sizeof(*pipeline));
+    if (!pipeline) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    struct rg_correlation_options windows = {0};
+    struct rg_correlation_sources sources = {
+        .context = pipeline, .node_name = node_name, .source_name = source_name, .when = when};
+    int rc = open_desk(pipeline, err);
+    rc = rc < 0 ? rc : rg_inputs_new(&pipeline->desk, &options->inputs, &pipeline->inputs, err);
+    rc = rc < 0 ? rc
+                : rg_catalogue_open(options->rules_files, options->rules_count,
+                                    &pipeline->catalogue, err);
+    rc = rc < 0 ? rc : rg_correlation_open(&windows, &sources, &pipeline->correlation, err);
+    if (rc < 0) {
+        rg_pipeline_close(pipeline);
+        return rc;
+    }
+    *ret_pipeline = pipeline;
+    return 0;
+}
+
+int rg_pipeline_set_zone(struct rg_pipeline *pipeline, const char *text, struct rg_error *err)
+{
+    const char *equals = strchr(text, '=');
+    rg_node_id node = 0;
+    if (equals) {
+        node = rg_nodes_add(pipeline->desk.nodes, rg_span(text, (size_t)(equals - text)));
+        if (node == 0) {
+            return rg_failf(err, RG_SETTING, "\"%.64s\" names no node", text);
+        }
+    }
+    return rg_clocks_set_zone(pipeline->desk.clocks, node, equals ? equals + 1 : text, err);
+}
+
+int rg_pipeline_add(struct rg_pipeline *pipeline, const char *path, struct rg_error *err)
+{
+    return rg_inputs_add(pipeline->inputs, path, err);
+}
+
+int rg_pipeline_add_live(struct rg_pipeline *pipeline, struct rg_error *err)
+{
+    return rg_inputs_add_live(pipeline->inputs, err);
+}
+
+/* ---- What a report must say about the input ---- */
+
+static void add_zone(struct rg_buf *out, int32_t zone_s)
+{
+    int east = abs(zone_s);
+    rg_buf_addf(out, "UTC%c%02d:%02d", zone_s < 0 ? '-' : '+', east / 3600, east / 60 % 60);
+}
+
+/* What is worth a sentence: a zone that was found, and everything that is wrong with a clock. */
+static void tell_clock(struct rg_pipeline *pipeline, rg_node_id node,
+                       const struct rg_node_clock *clock)
+{
+    RG_BUF(sentence, SENTENCE_MAX);
+    struct span name = rg_names_text(pipeline->desk.nodes, node);
+    rg_buf_addf(&sentence, "%.*s:", RG_SPAN_ARG(name.len ? name : RG_SPAN_LITERAL("unnamed")));
+    const char *comma = "";
+    if (clock->zone_known && !clock->zone_given) {
+        rg_buf_addf(&sentence, " wall-clock stamps are ");
+        add_zone(&sentence, clock->zone_s);
+        rg_buf_addf(&sentence, ", by the absolute times in %u of its lines", clock->evidence);
+        comma = ";";
+    }
+    if (clock->drift_usec / SEC > 2 || clock->drift_usec / SEC < -2) {
+        rg_buf_addf(
+            &sentence, "%s its stamps are %" PRId64 " s %s (dmesg -T drifts) and were corrected",
+            comma, llabs(clock->drift_usec / SEC), clock->drift_usec < 0 ? "behind" : "ahead");
+        comma = ";";
+    }
+    if (clock->skew_known) {
+        rg_buf_addf(&sentence,
+                    "%s its clock is %" PRId64 " s %s the other nodes' (the same requests, seen "
+                    "on both sides) and was corrected",
+                    comma, llabs(clock->skew_usec / SEC),
+                    clock->skew_usec < 0 ? "behind" : "ahead of");
+        comma = ";";
+    }
+    if (clock->years_corrected) {
+        rg_buf_addf(&sentence, "%s the year of its stamps, which state none, is by those lines",
+                    comma);
+        comma = ";";
+    }
+    if (comma[0] && rg_buf_ok(&sentence)) {
+        rg_correlation_note_clock(pipeline->correlation, rg_buf_text(&sentence));
+    }
+}
+
+static void tell_clocks(struct rg_pipeline *pipeline)
+{
+    uint32_t told = 0;
+    uint32_t nodes = rg_names_count(pipeline->desk.nodes);
+    for (rg_node_id node = 0; node <= nodes && told < NODES_TOLD_MAX; node++) {
+        struct rg_node_clock clock;
+        if (rg_clocks_describe(pipeline->desk.clocks, node, &clock)) {
+            tell_clock(pipeline, node, &clock);
+            told++;
+        }
+    }
+}
+
+static void tell_problems(struct rg_pipeline *pipeline)
+{
+    size_t count;
+    uint64_t left_out;
+    const struct rg_problem *problems = rg_inputs_problems(pipeline->inputs, &count, &left_out);
+    for (size_t i = 0; i < count; i++) {
+        if (problems[i].kind != RG_PROBLEM_SKIPPED) {
+            RG_BUF(sentence, SENTENCE_MAX * 8);
+            rg_buf_addf(&sentence, "%s: %s", problems[i].source, problems[i].sentence);
+            rg_correlation_note_hole(pipeline->correlation, rg_buf_text(&sentence));
+        }
+    }
+    uint64_t refused =
+        rg_names_refused(pipeline->desk.nodes) + rg_names_refused(pipeline->desk.sources);
+    if (refused > 0) {
+        RG_BUF(sentence, SENTENCE_MAX);
+        rg_buf_addf(&sentence,
+                    "more than %d nodes or %d sources: %" PRIu64 " names were not told apart",
+                    RG_NODES_MAX, RG_SOURCES_MAX, refused);
+        rg_correlation_note_hole(pipeline->correlation, rg_buf_text(&sentence));
+    }
+}
+
+int rg_pipeline_run(struct rg_pipeline *pipeline, struct rg_diagnosis **ret_diagnosis,
+                    struct rg_error *err)
+{
+    int rc = rg_inputs_read(pipeline->inputs, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rg_clocks_settle(pipeline->desk.clocks);
+    tell_clocks(pipeline);
+    tell_problems(pipeline);
+    return rg_correlation_finish(pipeline->correlation, &pipeline->unmatched, ret_diagnosis, err);
+}
+
+const struct rg_inputs *rg_pipeline_inputs(const struct rg_pipeline *pipeline)
+{
+    return pipeline->inputs;
+}
+
+struct rg_pipeline_counts rg_pipeline_counts(const struct rg_pipeline *pipeline)
+{
+    struct rg_pipeline_counts counts = {
+        .sources = rg_inputs_read_count(pipeline->inputs),
+        .lines = pipeline->desk.counts.lines,
+        .truncated = pipeline->desk.counts.truncated,
+        .records = pipeline->desk.counts.records,
+        .events = pipeline->events,
+        .twice = pipeline->twice,
+        .suspect = pipeline->suspect,
+        .names_refused =
+            rg_names_refused(pipeline->desk.nodes) + rg_names_refused(pipeline->desk.sources),
+    };
+    memcpy(counts.shapes, pipeline->desk.counts.shapes, sizeof(counts.shapes));
+    return counts;
+}
