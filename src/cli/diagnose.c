@@ -257,7 +257,7 @@ static int report(const struct rg_diagnosis *diagnosis, enum rg_language languag
 {
     if (asked.html) {
         RG_BUF(page, REPORT_BYTES_MAX);
-        rg_report_html(diagnosis, language, &page);
+        rg_diagnosis_html(diagnosis, language, &page);
         int status = write_page(asked.html, &page);
         if (status != RG_EXIT_OK) {
             return status;
@@ -265,11 +265,11 @@ static int report(const struct rg_diagnosis *diagnosis, enum rg_language languag
     }
     RG_BUF(text, REPORT_BYTES_MAX);
     if (asked.json) {
-        rg_report_json(diagnosis, &text);
+        rg_diagnosis_json(diagnosis, &text);
     } else if (asked.markdown) {
-        rg_report_markdown(diagnosis, language, &text);
+        rg_diagnosis_markdown(diagnosis, language, &text);
     } else {
-        rg_report_text(diagnosis, language, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"), &text);
+        rg_diagnosis_text(diagnosis, language, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"), &text);
     }
     return rg_cli_print(&text) == RG_EXIT_OK ? RG_EXIT_OK : RG_EXIT_USAGE;
 }

@@ -19,7 +19,7 @@ struct name {
     bool has_domain; /* of a node: some spelling of it has one */
 };
 
-struct rg_names {
+struct rg_interned {
     uint32_t count_max;
     uint32_t count;
     uint32_t room;
@@ -38,7 +38,7 @@ static uint64_t hash_name(struct span name)
     return hash ^ (hash >> 29);
 }
 
-void rg_names_free(struct rg_names *names)
+void rg_interned_free(struct rg_interned *names)
 {
     if (!names) {
         return;
@@ -51,9 +51,9 @@ void rg_names_free(struct rg_names *names)
     free(names);
 }
 
-int rg_names_new(uint32_t count_max, struct rg_names **ret_names, struct rg_error *err)
+int rg_interned_new(uint32_t count_max, struct rg_interned **ret_names, struct rg_error *err)
 {
-    struct rg_names *names = calloc(1, sizeof(*names));
+    struct rg_interned *names = calloc(1, sizeof(*names));
     if (!names) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
@@ -63,7 +63,7 @@ int rg_names_new(uint32_t count_max, struct rg_names **ret_names, struct rg_erro
     names->names = calloc(names->room, sizeof(*names->names));
     names->slots = calloc(names->slot_count, sizeof(*names->slots));
     if (!names->names || !names->slots) {
-        rg_names_free(names);
+        rg_interned_free(names);
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     *ret_names = names;
@@ -76,7 +76,7 @@ static struct span name_span(const struct name *name)
 }
 
 /* The slot that holds the name, or the free one where it belongs. */
-static uint32_t find_slot(const struct rg_names *names, struct span name, uint64_t hash)
+static uint32_t find_slot(const struct rg_interned *names, struct span name, uint64_t hash)
 {
     uint32_t mask = names->slot_count - 1;
     uint32_t slot = (uint32_t)hash & mask;
@@ -90,7 +90,7 @@ static uint32_t find_slot(const struct rg_names *names, struct span name, uint64
     return slot;
 }
 
-static bool grow_slots(struct rg_names *names)
+static bool grow_slots(struct rg_interned *names)
 {
     uint32_t slot_count = names->slot_count * 2;
     uint32_t *slots = calloc(slot_count, sizeof(*slots));
@@ -111,7 +111,7 @@ static bool grow_slots(struct rg_names *names)
 }
 
 /* Room for one more name, in both tables. */
-static bool make_room(struct rg_names *names)
+static bool make_room(struct rg_interned *names)
 {
     if (names->count >= names->count_max) {
         return false;
@@ -128,16 +128,16 @@ static bool make_room(struct rg_names *names)
     return (names->count + 1) * 2 < names->slot_count || grow_slots(names);
 }
 
-uint32_t rg_names_find(const struct rg_names *names, struct span name)
+uint32_t rg_interned_find(const struct rg_interned *names, struct span name)
 {
     name = rg_span_head(name, RG_NAME_BYTES_MAX);
     return name.len == 0 ? 0 : names->slots[find_slot(names, name, hash_name(name))];
 }
 
-uint32_t rg_names_add(struct rg_names *names, struct span name)
+uint32_t rg_interned_add(struct rg_interned *names, struct span name)
 {
     name = rg_span_head(name, RG_NAME_BYTES_MAX);
-    uint32_t number = rg_names_find(names, name);
+    uint32_t number = rg_interned_find(names, name);
     if (number != 0 || name.len == 0) {
         return number;
     }
@@ -155,17 +155,17 @@ uint32_t rg_names_add(struct rg_names *names, struct span name)
     return number;
 }
 
-struct span rg_names_text(const struct rg_names *names, uint32_t number)
+struct span rg_interned_text(const struct rg_interned *names, uint32_t number)
 {
     return number == 0 || number > names->count ? RG_SPAN_EMPTY : name_span(&names->names[number]);
 }
 
-uint32_t rg_names_count(const struct rg_names *names)
+uint32_t rg_interned_count(const struct rg_interned *names)
 {
     return names->count;
 }
 
-uint64_t rg_names_refused(const struct rg_names *names)
+uint64_t rg_interned_refused(const struct rg_interned *names)
 {
     return names->refused;
 }
@@ -184,13 +184,13 @@ static bool is_address(struct span name)
     return digits_only;
 }
 
-static rg_node_id stands_for(const struct rg_names *nodes, uint32_t number)
+static rg_node_id stands_for(const struct rg_interned *nodes, uint32_t number)
 {
     return nodes->names[number].twin != 0 ? nodes->names[number].twin : number;
 }
 
 /* Records that the spelling `number` is the node `node`. */
-static rg_node_id join(struct rg_names *nodes, uint32_t number, rg_node_id node)
+static rg_node_id join(struct rg_interned *nodes, uint32_t number, rg_node_id node)
 {
     if (number != 0) {
         nodes->names[number].twin = node;
@@ -198,30 +198,30 @@ static rg_node_id join(struct rg_names *nodes, uint32_t number, rg_node_id node)
     return node;
 }
 
-rg_node_id rg_nodes_add(struct rg_names *nodes, struct span name)
+rg_node_id rg_nodes_add(struct rg_interned *nodes, struct span name)
 {
     name = rg_span_head(name, RG_NAME_BYTES_MAX);
-    uint32_t known = rg_names_find(nodes, name);
+    uint32_t known = rg_interned_find(nodes, name);
     if (known != 0) {
         return stands_for(nodes, known);
     }
     ptrdiff_t dot = is_address(name) ? -1 : rg_span_find(name, '.');
     if (dot <= 0) {
-        return rg_names_add(nodes, name);
+        return rg_interned_add(nodes, name);
     }
     struct span brief = rg_span_head(name, (size_t)dot);
-    uint32_t brief_number = rg_names_find(nodes, brief);
+    uint32_t brief_number = rg_interned_find(nodes, brief);
     if (brief_number == 0) {
         /* The long name is met first: the short one is reserved for it. */
-        rg_node_id node = rg_names_add(nodes, name);
+        rg_node_id node = rg_interned_add(nodes, name);
         if (node != 0) {
             nodes->names[node].has_domain = true;
-            join(nodes, rg_names_add(nodes, brief), node);
+            join(nodes, rg_interned_add(nodes, brief), node);
         }
         return node;
     }
     rg_node_id node = stands_for(nodes, brief_number);
-    uint32_t number = rg_names_add(nodes, name);
+    uint32_t number = rg_interned_add(nodes, name);
     if (number == 0 || nodes->names[node].has_domain) {
         return number; /* another domain: another node */
     }

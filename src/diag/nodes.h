@@ -20,34 +20,34 @@
 #define RG_SOURCES_MAX    65536
 #define RG_NAME_BYTES_MAX 1024 /* longer names are cut */
 
-struct rg_names;
+struct rg_interned;
 
 /* `count_max` names at most, numbers 1 to count_max. The caller frees *ret_names. */
-int rg_names_new(uint32_t count_max, struct rg_names **ret_names, struct rg_error *err);
-void rg_names_free(struct rg_names *names);
+int rg_interned_new(uint32_t count_max, struct rg_interned **ret_names, struct rg_error *err);
+void rg_interned_free(struct rg_interned *names);
 
 /* The number of the name, which is added when it is new. 0 for the empty name, at the ceiling and
  * when memory is short. */
-uint32_t rg_names_add(struct rg_names *names, struct span name);
+uint32_t rg_interned_add(struct rg_interned *names, struct span name);
 
 /* The number of a name, or 0 when it is not there. */
-uint32_t rg_names_find(const struct rg_names *names, struct span name);
+uint32_t rg_interned_find(const struct rg_interned *names, struct span name);
 
 /* The name behind a number: NUL-terminated, borrowed from the table; "" for 0 and unknown numbers.
  */
-struct span rg_names_text(const struct rg_names *names, uint32_t number);
+struct span rg_interned_text(const struct rg_interned *names, uint32_t number);
 
 /* Numbers 1 to this are in use. */
-uint32_t rg_names_count(const struct rg_names *names);
+uint32_t rg_interned_count(const struct rg_interned *names);
 
 /* How many times a name was refused. */
-uint64_t rg_names_refused(const struct rg_names *names);
+uint64_t rg_interned_refused(const struct rg_interned *names);
 
 /*
  * The node of that name. A host's short name and the same name with a domain are one node
  * ("oss1", "oss1.example.org"), but two domains below one short name are two nodes. Addresses are
  * taken whole. The name shown is the one met first.
  */
-rg_node_id rg_nodes_add(struct rg_names *nodes, struct span name);
+rg_node_id rg_nodes_add(struct rg_interned *nodes, struct span name);
 
 #endif

@@ -45,8 +45,8 @@ void rg_pipeline_close(struct rg_pipeline *pipeline)
     rg_boots_free(pipeline->desk.boots);
     rg_repeats_free(pipeline->desk.repeats);
     rg_clocks_free(pipeline->desk.clocks);
-    rg_names_free(pipeline->desk.nodes);
-    rg_names_free(pipeline->desk.sources);
+    rg_interned_free(pipeline->desk.nodes);
+    rg_interned_free(pipeline->desk.sources);
     if (pipeline->catalogue) {
         rg_catalogue_free(pipeline->catalogue);
     }
@@ -93,13 +93,13 @@ static void take_record(void *context, const struct rg_record *record)
 static const char *node_name(void *context, rg_node_id node)
 {
     struct rg_pipeline *pipeline = context;
-    return rg_names_text(pipeline->desk.nodes, node).ptr;
+    return rg_interned_text(pipeline->desk.nodes, node).ptr;
 }
 
 static const char *source_name(void *context, rg_source_id source)
 {
     struct rg_pipeline *pipeline = context;
-    return rg_names_text(pipeline->desk.sources, source).ptr;
+    return rg_interned_text(pipeline->desk.sources, source).ptr;
 }
 
 static struct rg_when when(void *context, const struct rg_stamp *stamp, rg_node_id node,
@@ -135,8 +135,8 @@ static struct rg_when when(void *context, const struct rg_stamp *stamp, rg_node_
 static int open_desk(struct rg_pipeline *pipeline, struct rg_error *err)
 {
     struct rg_desk *desk = &pipeline->desk;
-    int rc = rg_names_new(RG_NODES_MAX, &desk->nodes, err);
-    rc = rc < 0 ? rc : rg_names_new(RG_SOURCES_MAX, &desk->sources, err);
+    int rc = rg_interned_new(RG_NODES_MAX, &desk->nodes, err);
+    rc = rc < 0 ? rc : rg_interned_new(RG_SOURCES_MAX, &desk->sources, err);
     rc = rc < 0 ? rc : rg_boots_new(&desk->boots, err);
     rc = rc < 0 ? rc : rg_repeats_new(&desk->repeats, err);
     rc = rc < 0 ? rc : rg_clocks_new(&desk->clocks, err);
@@ -206,7 +206,7 @@ static void tell_clock(struct rg_pipeline *pipeline, rg_node_id node,
                        const struct rg_node_clock *clock)
 {
     RG_BUF(sentence, SENTENCE_MAX);
-    struct span name = rg_names_text(pipeline->desk.nodes, node);
+    struct span name = rg_interned_text(pipeline->desk.nodes, node);
     rg_buf_addf(&sentence, "%.*s:", RG_SPAN_ARG(name.len ? name : RG_SPAN_LITERAL("unnamed")));
     const char *comma = "";
     if (clock->zone_known && !clock->zone_given) {
@@ -216,16 +216,17 @@ static void tell_clock(struct rg_pipeline *pipeline, rg_node_id node,
         comma = ";";
     }
     if (clock->drift_usec / SEC > 2 || clock->drift_usec / SEC < -2) {
-        rg_buf_addf(
-            &sentence, "%s its stamps are %" PRId64 " s %s (dmesg -T drifts) and were corrected",
-            comma, llabs(clock->drift_usec / SEC), clock->drift_usec < 0 ? "behind" : "ahead");
+        rg_buf_addf(&sentence,
+                    "%s its stamps are %" PRId64 " s %s (dmesg -T drifts) and were corrected",
+                    comma, (int64_t)llabs(clock->drift_usec / SEC),
+                    clock->drift_usec < 0 ? "behind" : "ahead");
         comma = ";";
     }
     if (clock->skew_known) {
         rg_buf_addf(&sentence,
                     "%s its clock is %" PRId64 " s %s the other nodes' (the same requests, seen "
                     "on both sides) and was corrected",
-                    comma, llabs(clock->skew_usec / SEC),
+                    comma, (int64_t)llabs(clock->skew_usec / SEC),
                     clock->skew_usec < 0 ? "behind" : "ahead of");
         comma = ";";
     }
@@ -242,7 +243,7 @@ static void tell_clock(struct rg_pipeline *pipeline, rg_node_id node,
 static void tell_clocks(struct rg_pipeline *pipeline)
 {
     uint32_t told = 0;
-    uint32_t nodes = rg_names_count(pipeline->desk.nodes);
+    uint32_t nodes = rg_interned_count(pipeline->desk.nodes);
     for (rg_node_id node = 0; node <= nodes && told < NODES_TOLD_MAX; node++) {
         struct rg_node_clock clock;
         if (rg_clocks_describe(pipeline->desk.clocks, node, &clock)) {
@@ -265,7 +266,7 @@ static void tell_problems(struct rg_pipeline *pipeline)
         }
     }
     uint64_t refused =
-        rg_names_refused(pipeline->desk.nodes) + rg_names_refused(pipeline->desk.sources);
+        rg_interned_refused(pipeline->desk.nodes) + rg_interned_refused(pipeline->desk.sources);
     if (refused > 0) {
         RG_BUF(sentence, SENTENCE_MAX);
         rg_buf_addf(&sentence,
@@ -304,7 +305,7 @@ struct rg_pipeline_counts rg_pipeline_counts(const struct rg_pipeline *pipeline)
         .twice = pipeline->twice,
         .suspect = pipeline->suspect,
         .names_refused =
-            rg_names_refused(pipeline->desk.nodes) + rg_names_refused(pipeline->desk.sources),
+            rg_interned_refused(pipeline->desk.nodes) + rg_interned_refused(pipeline->desk.sources),
     };
     memcpy(counts.shapes, pipeline->desk.counts.shapes, sizeof(counts.shapes));
     return counts;

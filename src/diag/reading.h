@@ -20,8 +20,8 @@
 
 /* What is shared by all sources of one run; all borrowed but `counts`. */
 struct rg_desk {
-    struct rg_names *nodes;
-    struct rg_names *sources;
+    struct rg_interned *nodes;
+    struct rg_interned *sources;
     struct rg_boots *boots;
     struct rg_repeats *repeats;
     struct rg_clocks *clocks; /* may be NULL: year corrections are dropped then */

@@ -581,7 +581,7 @@ static void foot(const struct page *page)
     phrases(page, "Assumptions", "가정", &diagnosis->assumptions);
 }
 
-void rg_report_html(const struct rg_diagnosis *diagnosis, enum rg_language language,
+void rg_diagnosis_html(const struct rg_diagnosis *diagnosis, enum rg_language language,
                     struct rg_buf *out)
 {
     struct page page = {diagnosis, language, out};

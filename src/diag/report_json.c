@@ -337,7 +337,7 @@ static void noise(struct json *json)
     close_with(json, ']');
 }
 
-void rg_report_json(const struct rg_diagnosis *diagnosis, struct rg_buf *out)
+void rg_diagnosis_json(const struct rg_diagnosis *diagnosis, struct rg_buf *out)
 {
     struct json writer = {diagnosis, out, false};
     struct json *json = &writer;

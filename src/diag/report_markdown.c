@@ -265,7 +265,7 @@ static void one_incident(const struct page *page, const struct rg_incident *inci
     list(page, "Confidence", "확신도의 이유", &incident->confidence_reasons);
 }
 
-void rg_report_markdown(const struct rg_diagnosis *diagnosis, enum rg_language language,
+void rg_diagnosis_markdown(const struct rg_diagnosis *diagnosis, enum rg_language language,
                         struct rg_buf *out)
 {
     struct page page = {diagnosis, language, out};

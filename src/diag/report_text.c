@@ -304,7 +304,7 @@ static void noise(const struct page *page)
     }
 }
 
-void rg_report_text(const struct rg_diagnosis *diagnosis, enum rg_language language, bool colour,
+void rg_diagnosis_text(const struct rg_diagnosis *diagnosis, enum rg_language language, bool colour,
                     struct rg_buf *out)
 {
     struct page page = {diagnosis, language, colour ? colours : no_ink, out};

@@ -52,7 +52,7 @@ struct rg_inputs {
     struct item *items;
     size_t count;
     size_t room;
-    struct rg_names *families;
+    struct rg_interned *families;
     struct rg_lines *lines[DEPTH_MAX + 1];
     struct rg_problem problems[RG_PROBLEMS_MAX];
     size_t problem_count;
@@ -122,7 +122,7 @@ void rg_inputs_free(struct rg_inputs *inputs)
     for (size_t i = 0; i <= DEPTH_MAX; i++) {
         rg_lines_free(inputs->lines[i]);
     }
-    rg_names_free(inputs->families);
+    rg_interned_free(inputs->families);
     free(inputs->items);
     free(inputs);
 }
@@ -136,7 +136,7 @@ int rg_inputs_new(struct rg_desk *desk, const struct rg_inputs_options *options,
     }
     inputs->desk = desk;
     inputs->options = *options;
-    int rc = rg_names_new(RG_SOURCES_MAX, &inputs->families, err);
+    int rc = rg_interned_new(RG_SOURCES_MAX, &inputs->families, err);
     if (rc < 0) {
         rg_inputs_free(inputs);
         return rc;
@@ -230,7 +230,7 @@ static uint32_t family_of(struct rg_inputs *inputs, struct span path, int64_t *r
     RG_BUF(key, PATH_BYTES_MAX);
     rg_buf_add_span(&key, directory);
     rg_buf_add_span(&key, stem);
-    return rg_names_add(inputs->families, rg_buf_span(&key));
+    return rg_interned_add(inputs->families, rg_buf_span(&key));
 }
 
 /* ---- Collecting ---- */
@@ -618,7 +618,7 @@ static int read_log(struct rg_inputs *inputs, struct tap *tap, const struct orig
         return rg_fail(NULL, RG_OUT_OF_MEMORY);
     }
     struct rg_source_facts facts = {
-        .source = rg_names_add(inputs->desk->sources, rg_span_text(origin->name)),
+        .source = rg_interned_add(inputs->desk->sources, rg_span_text(origin->name)),
         .family = origin->family,
         .node = node_of(inputs, origin),
         .reference_usec = origin->reference_usec,
@@ -890,7 +890,7 @@ static int read_live_item(struct rg_inputs *inputs, const struct item *item)
         .path = RG_SPAN_EMPTY,
         .node =
             uname(&host) == 0 ? rg_nodes_add(inputs->desk->nodes, rg_span_text(host.nodename)) : 0,
-        .family = rg_names_add(inputs->families, rg_span_text(name)),
+        .family = rg_interned_add(inputs->families, rg_span_text(name)),
         .reference_usec = now_usec(),
     };
     /* No look ahead: /dev/kmsg refuses reads into small buffers. */
@@ -930,7 +930,7 @@ static int compare_items(const void *a, const void *b)
 
 static int order_items(struct rg_inputs *inputs, struct rg_error *err)
 {
-    size_t families = (size_t)rg_names_count(inputs->families) + 1;
+    size_t families = (size_t)rg_interned_count(inputs->families) + 1;
     rg_autofree uint32_t *first = calloc(families, sizeof(*first));
     if (!first) {
         return rg_fail(err, RG_OUT_OF_MEMORY);

@@ -36,7 +36,7 @@ static inline void collect(void *context, const struct rg_record *record)
     item->program = rg_span_dup(record->program);
     item->record.text.ptr = item->text;
     item->record.program.ptr = item->program;
-    item->node = rg_names_text(all->desk.nodes, record->node).ptr;
+    item->node = rg_interned_text(all->desk.nodes, record->node).ptr;
     if (all->desk.clocks) {
         rg_clocks_note_record(all->desk.clocks, record);
     }
@@ -46,8 +46,8 @@ static inline struct collector *collector_new(void)
 {
     struct collector *all = calloc(1, sizeof(*all));
     assert_non_null(all);
-    assert_int_equal(rg_names_new(RG_NODES_MAX, &all->desk.nodes, NULL), 0);
-    assert_int_equal(rg_names_new(RG_SOURCES_MAX, &all->desk.sources, NULL), 0);
+    assert_int_equal(rg_interned_new(RG_NODES_MAX, &all->desk.nodes, NULL), 0);
+    assert_int_equal(rg_interned_new(RG_SOURCES_MAX, &all->desk.sources, NULL), 0);
     assert_int_equal(rg_boots_new(&all->desk.boots, NULL), 0);
     assert_int_equal(rg_repeats_new(&all->desk.repeats, NULL), 0);
     assert_int_equal(rg_clocks_new(&all->desk.clocks, NULL), 0);
@@ -62,8 +62,8 @@ static inline void collector_free(struct collector *all)
         free(all->items[i].text);
         free(all->items[i].program);
     }
-    rg_names_free(all->desk.nodes);
-    rg_names_free(all->desk.sources);
+    rg_interned_free(all->desk.nodes);
+    rg_interned_free(all->desk.sources);
     rg_boots_free(all->desk.boots);
     rg_repeats_free(all->desk.repeats);
     rg_clocks_free(all->desk.clocks);
@@ -97,8 +97,8 @@ static inline void collect_span(struct collector *all, const char *name, const c
     struct rg_lines *lines;
     assert_int_equal(rg_lines_new(&stream, RG_LINE_BYTES_MAX, &lines, NULL), 0);
     struct rg_source_facts facts = {
-        .source = rg_names_add(all->desk.sources, rg_span_text(name)),
-        .family = rg_names_add(all->desk.sources, rg_span_text(name)),
+        .source = rg_interned_add(all->desk.sources, rg_span_text(name)),
+        .family = rg_interned_add(all->desk.sources, rg_span_text(name)),
         .node = rg_nodes_add(all->desk.nodes, rg_span_text(node)),
         .reference_usec = reference_usec,
     };

@@ -177,7 +177,7 @@ static const struct rg_problem *problem(const struct run *run, size_t i)
 
 static const char *source_of(const struct run *run, size_t i)
 {
-    return rg_names_text(run->all->desk.sources, run->all->items[i].record.source).ptr;
+    return rg_interned_text(run->all->desk.sources, run->all->items[i].record.source).ptr;
 }
 
 /* ---- Tests ---- */
