@@ -42,6 +42,11 @@ struct boot_id {
     uint32_t boot;
 };
 
+struct tally {
+    uint32_t boots;
+    bool stamped; /* lines of the latest boot had seconds since boot */
+};
+
 struct rg_boots {
     struct thread *threads;
     uint32_t thread_count;
@@ -53,8 +58,8 @@ struct rg_boots {
     uint32_t id_room;
     uint64_t last_id; /* hash, and its boot */
     uint32_t last_id_boot;
-    uint32_t *counts; /* boots by node */
-    uint32_t count_room;
+    struct tally *tallies; /* by node */
+    uint32_t tally_room;
 };
 
 void rg_boots_free(struct rg_boots *boots)
@@ -63,7 +68,7 @@ void rg_boots_free(struct rg_boots *boots)
         free(boots->threads);
         free(boots->marks);
         free(boots->ids);
-        free(boots->counts);
+        free(boots->tallies);
         free(boots);
     }
 }
@@ -76,12 +81,12 @@ int rg_boots_new(struct rg_boots **ret_boots, struct rg_error *err)
     }
     boots->thread_room = 64;
     boots->id_room = 64;
-    boots->count_room = 64;
+    boots->tally_room = 64;
     boots->threads = calloc(boots->thread_room, sizeof(*boots->threads));
     boots->marks = calloc(MARKS, sizeof(*boots->marks));
     boots->ids = calloc(boots->id_room, sizeof(*boots->ids));
-    boots->counts = calloc(boots->count_room, sizeof(*boots->counts));
-    if (!boots->threads || !boots->marks || !boots->ids || !boots->counts) {
+    boots->tallies = calloc(boots->tally_room, sizeof(*boots->tallies));
+    if (!boots->threads || !boots->marks || !boots->ids || !boots->tallies) {
         rg_boots_free(boots);
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
@@ -95,25 +100,48 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return x ^ (x >> 32);
 }
 
-/* A new boot of the node; without memory all further boots are one. */
-static uint32_t next_boot(struct rg_boots *boots, rg_node_id node)
+/* NULL without memory. */
+static struct tally *tally_of(struct rg_boots *boots, rg_node_id node)
 {
-    if (node >= boots->count_room) {
-        uint32_t room = RG_MAX(boots->count_room * 2, node + 1);
-        uint32_t *grown = realloc(boots->counts, room * sizeof(*grown));
+    if (node >= boots->tally_room) {
+        uint32_t room = RG_MAX(boots->tally_room * 2, node + 1);
+        struct tally *grown = realloc(boots->tallies, room * sizeof(*grown));
         if (!grown) {
-            return 0;
+            return NULL;
         }
-        memset(grown + boots->count_room, 0, (room - boots->count_room) * sizeof(*grown));
-        boots->counts = grown;
-        boots->count_room = room;
+        memset(grown + boots->tally_room, 0, (room - boots->tally_room) * sizeof(*grown));
+        boots->tallies = grown;
+        boots->tally_room = room;
     }
-    return boots->counts[node]++;
+    return &boots->tallies[node];
+}
+
+/* A new boot of the node; without memory all further boots are one. */
+static uint32_t next_boot(struct rg_boots *boots, rg_node_id node, bool stamped)
+{
+    struct tally *tally = tally_of(boots, node);
+    if (!tally) {
+        return 0;
+    }
+    tally->stamped = stamped;
+    return tally->boots++;
+}
+
+/* The boot of a stream that has just begun: the latest one, unless both have seconds since boot,
+ * which would have shown that they are the same. */
+static uint32_t first_boot(struct rg_boots *boots, rg_node_id node, bool stamped)
+{
+    struct tally *tally = tally_of(boots, node);
+    if (!tally || tally->boots == 0 || (stamped && tally->stamped)) {
+        return next_boot(boots, node, stamped);
+    }
+    tally->stamped = tally->stamped || stamped;
+    return tally->boots - 1;
 }
 
 uint32_t rg_boots_count(const struct rg_boots *boots, rg_node_id node)
 {
-    return node < boots->count_room ? boots->counts[node] : 0;
+    return node < boots->tally_room ? boots->tallies[node].boots : 0;
 }
 
 static uint32_t thread_slot(const struct thread *threads, uint32_t room, rg_node_id node,
@@ -245,7 +273,7 @@ static uint32_t boot_of_id(struct rg_boots *boots, rg_node_id node, struct span 
             return 0;
         }
         slot = id_slot(boots->ids, boots->id_room, hash);
-        boots->ids[slot] = (struct boot_id){.hash = hash, .boot = next_boot(boots, node)};
+        boots->ids[slot] = (struct boot_id){.hash = hash, .boot = next_boot(boots, node, true)};
         boots->id_count++;
     }
     boots->last_id = hash;
@@ -312,11 +340,10 @@ void rg_boots_assign(struct rg_boots *boots, uint32_t family, struct span id,
     } else if (known) {
         thread->split = false;
     } else if (fresh) {
-        uint32_t count = rg_boots_count(boots, record->node);
-        begin(thread,
-              count == 0 || stamped || version ? next_boot(boots, record->node) : count - 1);
+        begin(thread, version && !stamped ? next_boot(boots, record->node, false)
+                                          : first_boot(boots, record->node, stamped));
     } else if (begins_boot(thread, version, stamped, usec)) {
-        begin(thread, next_boot(boots, record->node));
+        begin(thread, next_boot(boots, record->node, stamped));
     }
     if (stamped) {
         thread->last_usec = usec;

@@ -332,6 +332,20 @@ static void the_same_boot_in_two_files(void **state)
     }
 }
 
+static void a_file_without_boot_stamps_beside_one_with(void **state)
+{
+    WITH_COLLECTOR(all)
+    {
+        collect_span(all, "a", "gpu01", REFERENCE_USEC,
+                     rg_span_text("[Sun Nov 29 14:30:11 2026] a\n"));
+        collect_span(all, "b", "gpu01", REFERENCE_USEC, rg_span_text("[  200.000002] a\n"));
+        collect_span(all, "c", "gpu01", REFERENCE_USEC, rg_span_text("[  300.000002] other\n"));
+        assert_int_equal(all->items[0].record.boot, 0);
+        assert_int_equal(all->items[1].record.boot, 0);
+        assert_int_equal(all->items[2].record.boot, 1);
+    }
+}
+
 /* ---- Years ---- */
 
 static int64_t at(int year, int month, int day)
@@ -394,6 +408,7 @@ int main(void)
         cmocka_unit_test(boots_by_stamps_that_go_back),
         cmocka_unit_test(boots_by_the_kernels_first_line),
         cmocka_unit_test(the_same_boot_in_two_files),
+        cmocka_unit_test(a_file_without_boot_stamps_beside_one_with),
         cmocka_unit_test(years_from_the_end_of_the_file),
         cmocka_unit_test(a_file_of_more_than_a_year),
     };
