@@ -77,6 +77,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (repeats || rg_repeats_new(&repeats, NULL) == 0) &&
         rg_clocks_new(&watch.desk.clocks, NULL) == 0 && (seen || rg_seen_new(&seen, NULL) == 0) &&
         rg_lines_new(&stream, 4096, &lines, NULL) == 0) {
+        watch.seen = seen;
+        watch.desk.repeats = repeats;
         struct rg_source_facts facts = {
             .source = 1, .family = 1, .reference_usec = INT64_C(1795978800000000)};
         rg_reading_run(&watch.desk, &facts, lines, NULL);
