@@ -2,6 +2,7 @@
  * railgate doctor: is this host ready for RDMA? Reads words, has the host examined, prints.
  */
 #include "cli/cli.h"
+#include "cli/doctor_peer.h"
 #include "cli/doctor_transport.h"
 #include "cli/remote.h"
 
@@ -70,12 +71,15 @@ void rg_cli_doctor_help(struct rg_buf *out)
                     "\n  railgate doctor [options]       examine this host, or a captured tree\n"
                     "  railgate doctor explain CHECK   what a check looks at, and why\n"
                     "  railgate doctor capture DIR     write what the checks read below DIR\n"
+                    "  railgate doctor serve --listen ADDRESS   answer another host's doctor\n"
+                    "  railgate doctor peer HOST       compare with it, and move bytes to prove it\n"
                     "  railgate doctor --list          all checks\n"
                     "  railgate doctor --transport dc  test the dc transport on a ConnectX\n\n"
                     "Nothing is changed, and what hangs is left behind and reported. Without root "
                     "some facts\ncannot be read: those checks are skipped and say so.\n\nExit "
                     "status: 0 all is well, 1 warnings, 2 failures (or a wrong word).\n\n");
     rg_cli_help_options(options, out);
+    rg_cli_doctor_peer_help(out);
 }
 
 /* ---- Explaining ---- */
@@ -260,6 +264,12 @@ static int examine(const char *capture)
 int rg_cli_doctor(int argc, const char **argv)
 {
     int count;
+    if (argc > 0 && strcmp(argv[0], "serve") == 0) {
+        return rg_cli_doctor_serve(argc - 1, argv + 1);
+    }
+    if (argc > 0 && strcmp(argv[0], "peer") == 0) {
+        return rg_cli_doctor_peer(argc - 1, argv + 1);
+    }
     struct rg_host_plan usual;
     rg_host_plan_init(&usual);
     asked.priority = usual.roce_priority;

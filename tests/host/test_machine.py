@@ -246,7 +246,7 @@ CONTAINER_MUTATIONS = [
 def test_container_mutation(tmp_path, check, verdict, changes):
     also = {"CTR-LOCK": ["MEMLOCK"],
             # What reaches an address that is gone is judged with the ports.
-            "CTR-GID": ["GID-TABLE", "PORT-MTU", "ADDR", "PFC-ON", "LLDP-OWNER"]}.get(check, [])
+            "CTR-GID": ["GID-TABLE", "GID-MAC", "PORT-MTU", "ADDR", "PFC-ON", "LLDP-OWNER"]}.get(check, [])
     report = forest.assert_turns(container(), tmp_path, [], check, verdict, changes, also)
     assert "in the pod" in forest.worst(report, check)["remedy"]
 

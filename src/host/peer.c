@@ -1,0 +1,528 @@
+/*
+ * Serving and visiting. See peer.h.
+ */
+#include "host/peer.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "host/json.h"
+#include "host/peer_counters.h"
+#include "host/peer_facts.h"
+#include "host/peer_mtu.h"
+#include "host/peer_proof.h"
+#include "host/peer_wire.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define HELLO_MS     15000 /* facts are read before they are sent */
+#define IDLE_MS      30000 /* a visitor that says nothing */
+#define VISIT_MS     300000
+#define CONNECT_MS   5000
+#define CLOCK_ROUNDS 8
+#define VISIT_STEPS  4096 /* messages of one visit */
+
+/* ---- Addresses ---- */
+
+static void free_addresses(struct addrinfo **list)
+{
+    if (*list) {
+        freeaddrinfo(*list);
+    }
+}
+
+static int resolve(const char *host, uint16_t port, int flags, struct addrinfo **ret_list,
+                   struct rg_error *err)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
+    char service[8];
+    snprintf(service, sizeof service, "%u", port);
+    int rc = getaddrinfo(host, service, &hints, ret_list);
+    return rc == 0 ? 0 : rg_failf(err, RG_SETTING, "%.200s: %s", host, gai_strerror(rc));
+}
+
+static void own_address(int fd, char *text, size_t room)
+{
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+    text[0] = '\0';
+    if (getsockname(fd, (struct sockaddr *)&address, &len) == 0 &&
+        getnameinfo((struct sockaddr *)&address, len, text, (socklen_t)room, NULL, 0,
+                    NI_NUMERICHOST) != 0) {
+        text[0] = '\0';
+    }
+    /* An IPv4 connection on an IPv6 socket. */
+    if (strncmp(text, "::ffff:", 7) == 0 && strchr(text, '.')) {
+        memmove(text, text + 7, strlen(text + 7) + 1);
+    }
+    text[strcspn(text, "%")] = '\0';
+}
+
+static int64_t wall_us(void)
+{
+    struct timespec now = rg_clock_wall();
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* ---- Serving ---- */
+
+static json_t *answer_facts(const char *address)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    json_t *facts = rg_peer_tell_facts(address, &err);
+    return facts ? facts : json_pack("{s:s, s:s}", "type", "error", "message", err.message);
+}
+
+static json_t *answer(struct rg_proof_host *host, const char *address, const json_t *message)
+{
+    const char *type = rg_peer_type(message);
+    if (strcmp(type, "hello") == 0) {
+        bool same = rg_peer_number(message, "protocol", 0, 1 << 20, -1) == RG_PEER_PROTOCOL;
+        return same ? answer_facts(address)
+                    : json_pack("{s:s, s:s}", "type", "error", "message",
+                                "this host speaks another version of the protocol");
+    }
+    if (strcmp(type, "clock") == 0) {
+        return json_pack("{s:s, s:I}", "type", "clock", "us", (json_int_t)wall_us());
+    }
+    if (strcmp(type, "counters") == 0) {
+        return rg_peer_tell_counters();
+    }
+    return rg_proof_host_answer(host, message);
+}
+
+static void free_host(struct rg_proof_host **host)
+{
+    rg_proof_host_close(*host);
+}
+
+/* Until the visitor leaves, says nothing for too long, or has had its time. */
+static void receive_visitor(int fd, const atomic_bool *stop)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    char address[64];
+    RG_CLEANUP(free_host) struct rg_proof_host *host = NULL;
+    uint64_t deadline_ms = rg_clock_ms() + VISIT_MS;
+    own_address(fd, address, sizeof address);
+    if (rg_proof_host_open(address, &host, &err) < 0) {
+        return;
+    }
+    for (unsigned i = 0; i < VISIT_STEPS && rg_clock_ms() < deadline_ms; i++) {
+        RG_CLEANUP(rg_host_json_free) json_t *message = NULL;
+        if ((stop && atomic_load(stop)) || rg_peer_receive(fd, IDLE_MS, &message, &err) < 0 ||
+            rg_peer_send(fd, answer(host, address, message), IDLE_MS, &err) < 0) {
+            return;
+        }
+    }
+}
+
+static int listen_on(const struct rg_peer_serve *serve, int *ret_fd, struct rg_error *err)
+{
+    RG_CLEANUP(free_addresses) struct addrinfo *list = NULL;
+    int rc = resolve(serve->address, serve->port, AI_NUMERICHOST | AI_PASSIVE, &list, err);
+    if (rc < 0) {
+        return rc;
+    }
+    int yes = 1;
+    rg_autoclose int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0 ||
+        bind(fd, list->ai_addr, list->ai_addrlen) < 0 || listen(fd, 4) < 0) {
+        return rg_fail_errno(err, RG_SETTING, errno, "cannot listen on %.100s port %u",
+                             serve->address, serve->port);
+    }
+    *ret_fd = RG_TAKE_FD(fd);
+    return 0;
+}
+
+static uint16_t port_of(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+    char service[8] = "0";
+    if (getsockname(fd, (struct sockaddr *)&address, &len) == 0) {
+        (void)getnameinfo((struct sockaddr *)&address, len, NULL, 0, service, sizeof service,
+                          NI_NUMERICSERV);
+    }
+    return (uint16_t)strtoul(service, NULL, 10);
+}
+
+int rg_peer_serve(const struct rg_peer_serve *serve, struct rg_error *err)
+{
+    rg_autoclose int fd = -1;
+    int rc = listen_on(serve, &fd, err);
+    if (rc < 0) {
+        return rc;
+    }
+    uint16_t port = port_of(fd);
+    RG_CLEANUP(rg_mtu_echo_cleanup) struct rg_mtu_echo *echo = NULL;
+    rc = rg_mtu_echo_start(serve->address, port, &echo, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (serve->ready) {
+        serve->ready(serve->address, port, serve->context);
+    }
+    for (unsigned visits = 0; !serve->visits || visits < serve->visits;) {
+        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+        if (serve->stop && atomic_load(serve->stop)) {
+            break;
+        }
+        if (poll(&poll_fd, 1, 200) <= 0) {
+            continue;
+        }
+        rg_autoclose int visitor = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        if (visitor >= 0) {
+            receive_visitor(visitor, serve->stop);
+            visits++;
+        }
+    }
+    return 0;
+}
+
+/* ---- Visiting ---- */
+
+static int connect_one(const struct addrinfo *to, int *ret_fd)
+{
+    rg_autoclose int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int failure = 0;
+    socklen_t len = sizeof failure;
+    if (fd < 0) {
+        return errno;
+    }
+    if (connect(fd, to->ai_addr, to->ai_addrlen) < 0) {
+        struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
+        if (errno != EINPROGRESS) {
+            return errno;
+        }
+        if (poll(&poll_fd, 1, CONNECT_MS) <= 0) {
+            return ETIMEDOUT;
+        }
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &len) < 0 || failure) {
+            return failure ? failure : errno;
+        }
+    }
+    *ret_fd = RG_TAKE_FD(fd);
+    return 0;
+}
+
+static int connect_to(const struct rg_peer_visit *visit, int *ret_fd, struct rg_error *err)
+{
+    RG_CLEANUP(free_addresses) struct addrinfo *list = NULL;
+    int rc = resolve(visit->host, visit->port, 0, &list, err), failure = ENOENT;
+    if (rc < 0) {
+        return rc;
+    }
+    for (const struct addrinfo *to = list; to; to = to->ai_next) {
+        failure = connect_one(to, ret_fd);
+        if (failure == 0) {
+            return 0;
+        }
+    }
+    return rg_fail_errno(err, RG_SERVICE_UNAVAILABLE, failure,
+                         "cannot reach %.200s port %u (is `railgate doctor serve` running there?)",
+                         visit->host, visit->port);
+}
+
+static int exchange_facts(int fd, const char *address, json_t **ret_own, json_t **ret_other,
+                          struct rg_error *err)
+{
+    RG_CLEANUP(rg_host_json_free) json_t *own = rg_peer_tell_facts(address, err);
+    RG_CLEANUP(rg_host_json_free) json_t *other = NULL;
+    if (!own) {
+        return -RG_SERVICE_UNAVAILABLE;
+    }
+    int rc = rg_peer_send(
+        fd,
+        json_pack("{s:s, s:i, s:O}", "type", "hello", "protocol", RG_PEER_PROTOCOL, "facts", own),
+        HELLO_MS, err);
+    if (rc == 0) {
+        rc = rg_peer_receive(fd, HELLO_MS, &other, err);
+    }
+    if (rc == 0 && strcmp(rg_peer_type(other), "facts") != 0) {
+        rc = rg_failf(err, RG_SERVICE_UNAVAILABLE, "the other host: %.300s",
+                      rg_peer_text(other, "message"));
+    }
+    if (rc == 0) {
+        *ret_own = RG_TAKE(own);
+        *ret_other = RG_TAKE(other);
+    }
+    return rc;
+}
+
+/* Of several questions the one that was answered fastest knows best. */
+static int compare_clock(int fd, struct rg_peer_clock *ret_clock, struct rg_error *err)
+{
+    *ret_clock = (struct rg_peer_clock){0};
+    for (unsigned i = 0; i < CLOCK_ROUNDS; i++) {
+        RG_CLEANUP(rg_host_json_free) json_t *message = NULL;
+        int64_t before = wall_us();
+        int rc = rg_peer_send(fd, json_pack("{s:s}", "type", "clock"), HELLO_MS, err);
+        rc = rc < 0 ? rc : rg_peer_receive(fd, HELLO_MS, &message, err);
+        if (rc < 0) {
+            return rc;
+        }
+        int64_t half = (wall_us() - before) / 2;
+        int64_t theirs = rg_peer_number(message, "us", 0, INT64_MAX / 4, -1);
+        if (theirs >= 0 && (!ret_clock->known || half < ret_clock->error_us)) {
+            *ret_clock = (struct rg_peer_clock){
+                .known = true, .offset_us = theirs - before - half, .error_us = half};
+        }
+    }
+    return 0;
+}
+
+static void judge_path_mtu(int fd, const struct rg_peer_facts *own,
+                           const struct rg_peer_facts *other, struct rg_findings *findings)
+{
+    struct rg_mtu_result result;
+    /* Loopback's MTU is one more than a packet can have. */
+    unsigned mine = RG_MIN(own->netdev_mtu, (unsigned)UINT16_MAX), want = mine;
+    if (other->netdev_mtu && other->netdev_mtu < want) {
+        want = other->netdev_mtu;
+    }
+    findings->check = rg_peer_check("PEER-PATH-MTU");
+    if (!own->netdev_mtu || !rg_mtu_probe(fd, mine, &result)) {
+        (void)rg_find(findings, RG_VERDICT_SKIP, "",
+                      "No datagram was answered: a firewall may drop UDP.");
+        return;
+    }
+    bool narrow = result.largest < want, drops = result.largest < mine;
+    struct rg_finding *finding =
+        rg_find(findings, drops ? RG_VERDICT_FAIL : RG_VERDICT_OK, "",
+                narrow  ? "Something between the hosts is narrower than both."
+                : drops ? "Packets of this host's size do not arrive."
+                        : "Packets of this host's size arrive.");
+    rg_find_value(finding, "%u bytes arrive; the interfaces have %u and %u", result.largest,
+                  own->netdev_mtu, other->netdev_mtu);
+    rg_find_where_text(finding, "UDP that must not be fragmented");
+    if (drops) {
+        rg_find_remedy(finding, "ping -M do -s %u %s   # by hand", own->netdev_mtu - 28,
+                       other->address);
+        rg_find_remedy(finding, narrow ? "# set the MTU of the switch ports and VLANs in between"
+                                       : "# the same MTU on both ends: see PEER-MTU");
+    }
+}
+
+/* ---- Paths ---- */
+
+static bool is_wanted(const struct rg_peer_visit *visit, const struct rg_proof_way *way)
+{
+    char name[80];
+    struct span rest = rg_span_text(visit->only ? visit->only : "");
+    if (rest.len == 0) {
+        return true;
+    }
+    snprintf(name, sizeof name, "%s%s%s", rg_transport_kind_name(way->kind),
+             way->provider[0] ? ":" : "", way->provider);
+    while (rest.ptr) {
+        struct span part = rg_span_trim(rg_span_cut(&rest, ','));
+        if (rg_span_is(part, name) || rg_span_is(part, rg_transport_kind_name(way->kind))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static json_t *tell_result(const struct rg_proof_result *result)
+{
+    json_t *object = json_pack(
+        "{s:s, s:s, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "path", result->path,
+        "device", result->device, "tried", result->tried, "well", result->well, "hardware",
+        result->is_hardware, "mtu", (json_int_t)result->mtu, "registered_bytes",
+        (json_int_t)result->registered, "largest_write", (json_int_t)result->largest_write,
+        "largest_read", (json_int_t)result->largest_read, "failed_size",
+        (json_int_t)result->failed_size, "latency_us", result->latency_us, "write_mbits",
+        result->write_mbits, "read_mbits", result->read_mbits);
+    if (object && result->message[0]) {
+        (void)json_object_set_new(object, "message", json_string(result->message));
+    }
+    return object;
+}
+
+static void judge_proof(const struct rg_proof_result *result, struct rg_findings *findings)
+{
+    findings->check = rg_peer_check("PEER-PROOF");
+    if (!result->tried) {
+        (void)rg_find(findings, RG_VERDICT_SKIP, result->path, "Not on both hosts: %s",
+                      result->message);
+        return;
+    }
+    uint64_t large = RG_MIN(result->largest_write, result->largest_read);
+    struct rg_finding *finding =
+        result->well ? rg_find(findings, RG_VERDICT_OK, result->path,
+                               "%s%.1f Gbit/s written, %.1f read, %.0f us.",
+                               result->is_hardware ? "" : "Software: ", result->write_mbits / 1000,
+                               result->read_mbits / 1000, result->latency_us)
+                     : rg_find(findings, RG_VERDICT_FAIL, result->path,
+                               result->failed_size ? "A transfer of %" PRIu64 " bytes failed: %s"
+                                                   : "It failed (%" PRIu64 "): %s",
+                               result->failed_size, result->message);
+    rg_find_value(finding,
+                  "device %s, MTU %u, largest transfer %" PRIu64 " bytes, registered %" PRIu64,
+                  result->device, result->mtu, large, result->registered);
+    rg_find_where_text(finding, "transfers of 64 bytes and more, both ways, compared");
+    if (!result->well && result->failed_size > 256) {
+        rg_find_remedy(finding,
+                       "# small transfers pass and large ones do not: an MTU on the way (see "
+                       "PEER-PATH-MTU), or loss without flow control (see PEER-RETRANS)");
+    } else if (!result->well) {
+        rg_find_remedy(finding,
+                       "railgate doctor -v   # on both hosts: PORT-STATE, GID-TABLE, ADDR");
+    }
+}
+
+static int prove_way(int fd, const struct rg_peer_visit *visit, const struct rg_proof_way *way,
+                     const char *address, json_t *paths, struct rg_findings *findings,
+                     struct rg_error *err)
+{
+    struct rg_proof_result result;
+    if (!is_wanted(visit, way)) {
+        return 0;
+    }
+    int rc = rg_proof_run(fd, way, address, visit->bytes, &result, err);
+    if (rc == 0) {
+        (void)json_array_append_new(paths, tell_result(&result));
+        judge_proof(&result, findings);
+    }
+    return rc;
+}
+
+static int prove_all(int fd, const struct rg_peer_visit *visit, const struct rg_peer_facts *own,
+                     const struct rg_peer_facts *other, json_t *paths, struct rg_findings *findings,
+                     struct rg_error *err)
+{
+    static const struct rg_proof_way ways[] = {
+        {RG_TRANSPORT_DC, ""},     {RG_TRANSPORT_RC, ""},     {RG_TRANSPORT_OFI, "efa"},
+        {RG_TRANSPORT_OFI, "cxi"}, {RG_TRANSPORT_OFI, "tcp"}, {RG_TRANSPORT_OFI, "shm"}};
+    bool same_host = own->boot_id[0] && strcmp(own->boot_id, other->boot_id) == 0;
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(ways); i++) {
+        if (strcmp(ways[i].provider, "shm") == 0 && !same_host) {
+            continue;
+        }
+        int rc = prove_way(fd, visit, &ways[i], own->address, paths, findings, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* ---- Counters ---- */
+
+static json_t *ask_counters(int fd)
+{
+    json_t *message = NULL;
+    if (rg_peer_send(fd, json_pack("{s:s}", "type", "counters"), HELLO_MS, NULL) < 0 ||
+        rg_peer_receive(fd, HELLO_MS, &message, NULL) < 0) {
+        return NULL;
+    }
+    return message;
+}
+
+static void judge_counters(const char *host, const json_t *before, const json_t *after,
+                           struct rg_findings *findings)
+{
+    RG_BUF(moved, 2048);
+    findings->check = rg_peer_check("PEER-RETRANS");
+    if (!before || !after) {
+        return;
+    }
+    uint64_t bad = rg_peer_counters_moved(before, after, &moved);
+    struct rg_finding *finding =
+        rg_find(findings, bad ? RG_VERDICT_WARN : RG_VERDICT_OK, host,
+                bad ? "%" PRIu64 " retransmissions or losses while the bytes moved."
+                    : "Nothing was sent twice (%" PRIu64 ").",
+                bad);
+    rg_find_value(finding, "%s", moved.len ? rg_buf_text(&moved) : "no counter moved");
+    rg_find_where_text(finding, "/sys/class/infiniband/*/ports/*/hw_counters, /proc/net/snmp");
+    if (bad) {
+        rg_find_remedy(finding,
+                       "railgate doctor -v --interval 5000   # the group of error counters, on "
+                       "both hosts");
+    }
+}
+
+/* ---- The report ---- */
+
+static json_t *tell_findings(const struct rg_findings *findings)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct rg_finding *finding = &findings->list[i];
+        json_t *object = json_pack("{s:s, s:s, s:s, s:s}", "id", finding->check->id, "verdict",
+                                   rg_verdict_name(finding->verdict), "subject", finding->subject,
+                                   "summary", finding->summary ? finding->summary : "");
+        if (object && finding->value) {
+            (void)json_object_set_new(object, "value", json_string(finding->value));
+        }
+        if (object && finding->remedy) {
+            (void)json_object_set_new(object, "remedy", json_string(finding->remedy));
+        }
+        (void)json_array_append_new(list, object);
+    }
+    return list;
+}
+
+static int visit_all(int fd, const struct rg_peer_visit *visit, json_t *own_facts,
+                     json_t *other_facts, json_t *paths, struct rg_findings *findings,
+                     struct rg_error *err)
+{
+    rg_autofree struct rg_peer_facts *own = calloc(1, sizeof *own);
+    rg_autofree struct rg_peer_facts *other = calloc(1, sizeof *other);
+    struct rg_peer_clock clock;
+    if (!own || !other) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    if (!rg_peer_take_facts(own_facts, own) || !rg_peer_take_facts(other_facts, other)) {
+        return rg_failf(err, RG_PARSE, "what the other host told are no facts");
+    }
+    int rc = compare_clock(fd, &clock, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rg_peer_compare(own, other, &clock, findings);
+    judge_path_mtu(fd, own, other, findings);
+    RG_CLEANUP(rg_host_json_free) json_t *own_before = rg_peer_tell_counters();
+    RG_CLEANUP(rg_host_json_free) json_t *other_before = ask_counters(fd);
+    rc = prove_all(fd, visit, own, other, paths, findings, err);
+    if (rc < 0) {
+        return rc;
+    }
+    RG_CLEANUP(rg_host_json_free) json_t *own_after = rg_peer_tell_counters();
+    RG_CLEANUP(rg_host_json_free) json_t *other_after = ask_counters(fd);
+    judge_counters("this host", own_before, own_after, findings);
+    judge_counters(visit->host, other_before, other_after, findings);
+    return 0;
+}
+
+int rg_peer_visit(const struct rg_peer_visit *visit, json_t **ret_report, struct rg_error *err)
+{
+    char address[64];
+    rg_autoclose int fd = -1;
+    RG_CLEANUP(rg_host_json_free) json_t *own = NULL;
+    RG_CLEANUP(rg_host_json_free) json_t *other = NULL;
+    RG_CLEANUP(rg_host_json_free) json_t *paths = json_array();
+    RG_CLEANUP(rg_findings_free) struct rg_findings findings = {0};
+    int rc = connect_to(visit, &fd, err);
+    if (rc < 0) {
+        return rc;
+    }
+    own_address(fd, address, sizeof address);
+    rc = exchange_facts(fd, address, &own, &other, err);
+    rc = rc < 0 ? rc : visit_all(fd, visit, own, other, paths, &findings, err);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret_report =
+        json_pack("{s:i, s:s, s:O, s:O, s:o, s:O}", "railgate_doctor_peer", RG_PEER_PROTOCOL,
+                  "verdict", rg_verdict_name(rg_findings_verdict(&findings, NULL)), "own", own,
+                  "other", other, "findings", tell_findings(&findings), "paths", paths);
+    return *ret_report ? 0 : rg_fail(err, RG_OUT_OF_MEMORY);
+}

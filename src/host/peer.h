@@ -1,0 +1,42 @@
+/*
+ * Two doctors: `serve` answers on one host, `visit` asks from another. Both exchange facts, then
+ * the visitor proves the path with real transfers. The serving side changes nothing: it reads facts
+ * and lends a buffer that holds nothing.
+ */
+#ifndef RG_HOST_PEER_H
+#define RG_HOST_PEER_H
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rg_peer_serve {
+    const char *address;     /* numeric, to listen on */
+    uint16_t port;           /* 0: the kernel chooses */
+    unsigned visits;         /* ends after so many; 0: never */
+    const atomic_bool *stop; /* looked at every 200 ms; may be NULL */
+    void (*ready)(const char *address, uint16_t port, void *context); /* may be NULL */
+    void *context;
+};
+
+/* Serves one visitor at a time. RG_SETTING when it cannot listen. */
+int rg_peer_serve(const struct rg_peer_serve *serve, struct rg_error *err);
+
+struct rg_peer_visit {
+    const char *host; /* name or address */
+    uint16_t port;
+    uint64_t bytes;   /* largest transfer */
+    const char *only; /* transports and providers to try, separated by commas; "": all */
+};
+
+/*
+ * The report, owned by the caller: an object with "verdict", "own", "other" (facts), "findings"
+ * and "paths". RG_SERVICE_UNAVAILABLE when the other side cannot be reached or
+ * speaks another protocol.
+ */
+int rg_peer_visit(const struct rg_peer_visit *visit, json_t **ret_report, struct rg_error *err);
+
+#endif
