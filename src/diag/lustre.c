@@ -384,6 +384,9 @@ static void read_device_tail(struct span tail, struct rg_device_name *device)
         device->speaker = device->local.kind == RG_TARGET_NONE ? RG_ROLE_CLIENT : RG_ROLE_SERVER;
         return;
     }
+    if (rg_span_is(tail, "_UUID")) {
+        return; /* a target, spoken of by anyone */
+    }
     device->local = device->remote;
     device->remote = no_target;
     device->speaker = RG_ROLE_SERVER;
@@ -424,11 +427,14 @@ bool rg_device_parse(struct span name, struct rg_device_name *ret_device)
 
 /* ---- The tail of a request. ---- */
 
-/* A client's UUID, or another server's name as a client: the line is from whoever handles it. */
+/* A client's UUID, or another server's name as a client: the line is from whoever handles it.
+ * A target's own UUID is the remote side of a requester of Lustre 1.8. */
 static bool names_a_client(struct span name)
 {
     if (rg_span_ends(name, RG_SPAN_LITERAL("_UUID"))) {
-        return true;
+        struct rg_target_name target;
+        struct span rest = name;
+        return !(take_target(&rest, &target) && rg_span_is(rest, "_UUID")) && !is_mgs(name);
     }
     size_t dashes = 0;
     for (size_t i = 0; i < name.len; i++) {

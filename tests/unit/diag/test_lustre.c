@@ -206,6 +206,15 @@ static void tails_of_servers_are_inbound(void **state)
         &tail, &name, &nid));
     assert_true(tail.inbound);
     assert_span(name, "fs-MDT0000-mdtlov_UUID");
+    /* Lustre 1.8 named the remote target by its UUID. */
+    assert_true(rg_request_tail_parse(
+        rg_span_text("req@ffff88 x1/t0 o400->fs-OST0002_UUID@192.0.2.9@o2ib:28/4 lens 192/384"),
+        &tail, &name, &nid));
+    assert_false(tail.inbound);
+    struct rg_device_name device;
+    assert_true(rg_device_parse(name, &device));
+    assert_int_equal(device.speaker, RG_ROLE_UNKNOWN);
+    assert_span(device.remote.target, "fs-OST0002");
 }
 
 static void tails_of_the_mgc_and_cut_ones(void **state)
