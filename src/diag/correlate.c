@@ -276,6 +276,28 @@ static bool speaks_for_target(const struct rg_event *event)
              detail_has(event, "-lwp-") || detail_has(event, "MGC"));
 }
 
+static const struct rg_row_facts *facts_of(struct rg_correlation *correlation,
+                                           const struct rg_event *event)
+{
+    uintptr_t key = (uintptr_t)event->row / sizeof(struct rg_catalogue_row);
+    struct rg_row_facts *facts =
+        &correlation->facts[(key ^ (uintptr_t)event->accused) & (RG_ROW_FACTS - 1)];
+    if (facts->row != event->row || facts->accused != event->accused ||
+        facts->effect != event->effect) {
+        *facts = (struct rg_row_facts){
+            .row = event->row,
+            .accused = event->accused,
+            .effect = event->effect,
+            .trait = rg_trait_of(event->row, event->accused, event->effect),
+            .request = rg_row_is(event->row, "PT-EXPIRE"),
+            .boot = rg_row_is(event->row, "K-BOOT"),
+            .command = rg_row_is(event->row, "ML-CMDERR"),
+            .mount = rg_row_is(event->row, "BE-MOUNT"),
+        };
+    }
+    return facts;
+}
+
 void rg_correlation_add(struct rg_correlation *correlation, const struct rg_event *event)
 {
     const struct rg_record *record = event->record;
@@ -287,13 +309,14 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
         count_noise(correlation, event);
         return;
     }
+    const struct rg_row_facts *facts = facts_of(correlation, event);
     const char *name =
         correlation->sources.node_name
             ? correlation->sources.node_name(correlation->sources.context, record->node)
             : NULL;
     struct rg_run fresh = {
         .row = event->row,
-        .trait = rg_trait_of(event->row, event->accused, event->effect),
+        .trait = facts->trait,
         .accused = event->accused,
         .effect = event->effect,
         .role = event->speaker_role,
@@ -314,9 +337,9 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
         .wc_status = event->wc_status,
         .opcode = event->request.present ? event->request.opcode : -1,
         .by_target = speaks_for_target(event),
-        .network_error = detail_has(event, "failed due to network error"),
-        .sent_delay = detail_has(event, "timed out for sent delay"),
-        .slow_reply = detail_has(event, "timed out for slow reply"),
+        .network_error = facts->request && detail_has(event, "failed due to network error"),
+        .sent_delay = facts->request && detail_has(event, "timed out for sent delay"),
+        .slow_reply = facts->request && detail_has(event, "timed out for slow reply"),
         .number = event->number,
         .number_of = event->number_of,
         .first = record->stamp,
@@ -324,16 +347,16 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
         .order = correlation->order,
         .incident = -1,
     };
-    if (rg_row_is(event->row, "ML-CMDERR") && detail_has(event, "SET_ROCE_ADDRESS")) {
+    if (facts->command && detail_has(event, "SET_ROCE_ADDRESS")) {
         fresh.trait.nature = RG_NATURE_CONFIG; /* the address was wrong, not the HCA */
-    } else if (rg_row_is(event->row, "ML-CMDERR") && detail_has(event, "CREATE_QP")) {
+    } else if (facts->command && detail_has(event, "CREATE_QP")) {
         fresh.trait.nature = RG_NATURE_HOST; /* a limit of the device, used up */
     }
-    if (rg_row_is(event->row, "BE-MOUNT") && event->rc == -4) {
+    if (facts->mount && event->rc == -4) {
         /* Somebody interrupted the mount. */
         fresh.trait = (struct rg_trait){97, RG_NATURE_UNKNOWN, RG_TRAIT_MOUNT};
     }
-    if (rg_row_is(event->row, "PT-EXPIRE")) {
+    if (facts->request) {
         /* Which end it was is for several lines to tell, not for one. */
         fresh.accused = RG_ACCUSED_PATH;
     }
@@ -346,7 +369,7 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
     struct rg_seen *seen = seen_of(correlation, record->node);
     if (seen) {
         seen->lustre |= event->row->layer >= RG_LAYER_LND && event->row->layer <= RG_LAYER_RECOVERY;
-        if (rg_row_is(event->row, "K-BOOT") && detail_has(event, "Build Version") && fresh.detail) {
+        if (facts->boot && detail_has(event, "Build Version") && fresh.detail) {
             seen->version = fresh.detail;
         }
     }

@@ -58,6 +58,20 @@ bool rg_run_is_active(const struct rg_run *run);
 /* Whether the row's id or family is this one. */
 bool rg_row_is(const struct rg_catalogue_row *row, const char *id);
 
+/* What add needs to know of a row, looked up once. */
+struct rg_row_facts {
+    const struct rg_catalogue_row *row;
+    enum rg_accused accused;
+    enum rg_effect effect;
+    struct rg_trait trait;
+    bool request; /* PT-EXPIRE: its text tells how the request ended */
+    bool boot;
+    bool command; /* ML-CMDERR */
+    bool mount;   /* BE-MOUNT */
+};
+
+#define RG_ROW_FACTS 512 /* a power of two */
+
 /* One kind of message, from one node about one subject, without a long quiet time in it. */
 struct rg_run {
     const struct rg_catalogue_row *row;
@@ -140,6 +154,7 @@ struct rg_correlation {
     struct rg_run *runs;
     uint32_t run_count;
     uint32_t *slots;
+    struct rg_row_facts facts[RG_ROW_FACTS]; /* by hash of the row; the latest stays */
     struct rg_seen *seen;
     uint32_t *seen_of_node; /* index + 1 */
     uint32_t seen_count;

@@ -11,7 +11,7 @@
 #include "diag/diagnosis.h"
 
 #define RG_WORDS_MAX      60000
-#define RG_WORDS_BYTES    (10U << 20)
+#define RG_WORDS_BYTES    (6U << 20)
 #define RG_WORD_BYTES_MAX 1200
 
 #define RG_WORD_NOT_KEPT 1U /* "(not kept)" */
