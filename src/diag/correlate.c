@@ -121,6 +121,14 @@ static bool same_key(const struct rg_run *a, const struct rg_run *b)
            a->wc_status == b->wc_status && a->accused == b->accused && a->effect == b->effect;
 }
 
+/* Far enough from the ends that sums and differences of a few stamps cannot overflow. */
+static struct rg_stamp bounded(struct rg_stamp stamp)
+{
+    const int64_t most = INT64_MAX / 16;
+    stamp.usec = stamp.usec > most ? most : stamp.usec < -most ? -most : stamp.usec;
+    return stamp;
+}
+
 static bool quiet_between(const struct rg_stamp *a, const struct rg_stamp *b)
 {
     if (a->kind != b->kind) {
@@ -151,12 +159,12 @@ static void add_to_run(struct rg_correlation *correlation, struct rg_run *run,
     const struct rg_record *record = event->record;
     run->count += 1 + record->repeats;
     run->order_last = correlation->order;
-    if (record->stamp.kind == run->first.kind) {
-        if (record->stamp.usec < run->first.usec) {
-            run->first = record->stamp;
+    if (fresh->first.kind == run->first.kind) {
+        if (fresh->first.usec < run->first.usec) {
+            run->first = fresh->first;
         }
-        if (record->stamp.usec > run->last.usec) {
-            run->last = record->stamp;
+        if (fresh->last.usec > run->last.usec) {
+            run->last = fresh->last;
         }
     }
     if (fresh->number > run->number) {
@@ -342,8 +350,8 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
         .slow_reply = facts->request && detail_has(event, "timed out for slow reply"),
         .number = event->number,
         .number_of = event->number_of,
-        .first = record->stamp,
-        .last = record->stamp,
+        .first = bounded(record->stamp),
+        .last = bounded(record->stamp),
         .order = correlation->order,
         .incident = -1,
     };

@@ -271,6 +271,13 @@ static bool lay_clock(struct rg_correlation *correlation, struct clock_key *cloc
     return true;
 }
 
+/* Far enough from the ends that sums and differences of a few times cannot overflow. */
+static int64_t bounded(int64_t usec)
+{
+    const int64_t most = INT64_MAX / 16;
+    return usec > most ? most : usec < -most ? -most : usec;
+}
+
 static bool place_in_time(struct rg_correlation *correlation)
 {
     rg_autofree struct clock_key *clocks = calloc(CLOCKS_MAX, sizeof(*clocks));
@@ -288,8 +295,8 @@ static bool place_in_time(struct rg_correlation *correlation)
                 sources->when(sources->context, &run->last, run->node, run->boot, run->source);
         }
         run->clock = clock_of(clocks, &count, run);
-        run->start = run->when_first.usec;
-        run->end = run->when_last.usec;
+        run->start = bounded(run->when_first.usec);
+        run->end = bounded(run->when_last.usec);
         if (run->end < run->start) {
             run->end = run->start;
         }

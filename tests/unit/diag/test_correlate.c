@@ -145,7 +145,7 @@ static void ceilings_are_counted(void **state)
 static void hostile_times(void **state)
 {
     struct rg_correlation *correlation = open_one();
-    static const int64_t times[] = {0, -1, INT64_MAX / 4, INT64_MIN / 4, 1};
+    static const int64_t times[] = {0, -1, INT64_MAX, INT64_MIN, 1};
     for (size_t i = 0; i < RG_ARRAY_LENGTH(times); i++) {
         struct rg_stamp stamp = {.kind = RG_STAMP_UTC, .usec = times[i]};
         add(correlation, &lost_row, 1, stamp, "fs-OST0001", "192.0.2.1@tcp", 0);
