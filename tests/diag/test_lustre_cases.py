@@ -72,7 +72,7 @@ EXPECTED = {
         OST_STOPPED, dict(OST_STOPPED, users_has="state D")),
     "32-umount-force-while-io": (
         dict(cause="PT-ADMIN-INACTIVE", scope="node", planned=True, data="lost"),
-        NOTHING,  # one early reply that was not sent
+        dict(cause="SV-LATE", scope="server", confidence="low", undecided_has="10.9.0.2@tcp"),
         dict(cause="PT-ADMIN-INACTIVE", scope="node", planned=True, data="lost")),
     "40-o2ib-healthy-mount": (NOTHING, None, None),
     "42-o2ib-rxe-device-deleted-on-client": (
