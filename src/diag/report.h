@@ -9,17 +9,17 @@
 
 /* For a terminal; `colour` adds escape sequences. */
 void rg_diagnosis_text(const struct rg_diagnosis *diagnosis, enum rg_language language, bool colour,
-                    struct rg_buf *out);
+                       struct rg_buf *out);
 
 /* The schema is described in docs/diagnose.md. */
 void rg_diagnosis_json(const struct rg_diagnosis *diagnosis, struct rg_buf *out);
 
 /* One page that needs nothing else: timeline, matrix of nodes and targets, all incidents. */
 void rg_diagnosis_html(const struct rg_diagnosis *diagnosis, enum rg_language language,
-                    struct rg_buf *out);
+                       struct rg_buf *out);
 
 /* An incident report to paste in a ticket. */
 void rg_diagnosis_markdown(const struct rg_diagnosis *diagnosis, enum rg_language language,
-                        struct rg_buf *out);
+                           struct rg_buf *out);
 
 #endif

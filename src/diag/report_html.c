@@ -582,7 +582,7 @@ static void foot(const struct page *page)
 }
 
 void rg_diagnosis_html(const struct rg_diagnosis *diagnosis, enum rg_language language,
-                    struct rg_buf *out)
+                       struct rg_buf *out)
 {
     struct page page = {diagnosis, language, out};
     const char *title = either(&page, "Railgate diagnosis", "Railgate 진단");

@@ -266,7 +266,7 @@ static void one_incident(const struct page *page, const struct rg_incident *inci
 }
 
 void rg_diagnosis_markdown(const struct rg_diagnosis *diagnosis, enum rg_language language,
-                        struct rg_buf *out)
+                           struct rg_buf *out)
 {
     struct page page = {diagnosis, language, out};
     rg_buf_addf(out, "# %s\n\n",

@@ -305,7 +305,7 @@ static void noise(const struct page *page)
 }
 
 void rg_diagnosis_text(const struct rg_diagnosis *diagnosis, enum rg_language language, bool colour,
-                    struct rg_buf *out)
+                       struct rg_buf *out)
 {
     struct page page = {diagnosis, language, colour ? colours : no_ink, out};
     head(&page);
