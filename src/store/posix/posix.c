@@ -183,6 +183,7 @@ int rg_store_posix_open(const char *root, const struct rg_settings *settings,
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     int rc = rg_posix_mask_read(settings->mask, &posix->masked, err);
+    rc = rc ? rc : rg_posix_stripes_check(settings, err);
     if (rc) {
         return rc;
     }

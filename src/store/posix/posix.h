@@ -73,6 +73,7 @@ struct rg_posix_mount {
      * afterwards, whoever does it: a snapshot may be validated by it alone.
      */
     bool fine_times;
+    bool stripes;      /* Lustre: a new file takes the layout that is written to lustre.lov */
     bool locks;        /* OFD byte-range locks exclude between open file descriptions */
     bool shared_locks; /* ... and, as far as the mount options say, between machines */
     _Atomic bool reflink;
@@ -156,6 +157,21 @@ int rg_posix_mount_at(struct rg_posix_bucket *bucket, int directory_fd,
 /* Appends one line about a mount: what was found, what is on. */
 void rg_posix_mount_describe(const struct rg_posix *posix, const struct rg_posix_mount *mount,
                              struct rg_buf *out);
+
+/* ---- Stripes on Lustre (stripe.c) ---- */
+
+/* RG_SETTING unless the settings lustre-stripe-* go together. */
+int rg_posix_stripes_check(const struct rg_settings *settings, struct rg_error *err) RG_CHECK;
+
+/* Makes and removes a file in `dir`. */
+bool rg_posix_stripes_probe(int dir);
+
+/* Whether a new file of that size (-1: not known) gets a layout of its own. Then it must be made
+ * with these open flags besides, and be given the layout before the first byte. */
+bool rg_posix_stripes_wanted(const struct rg_posix *posix, const struct rg_posix_mount *mount,
+                             int64_t expected_size);
+int rg_posix_stripes_open_flags(void);
+int rg_posix_stripes_set(const struct rg_posix *posix, int fd, struct rg_error *err) RG_CHECK;
 
 /* ---- Buckets (bucket.c) ---- */
 
@@ -353,10 +369,11 @@ struct rg_posix_temp {
 /*
  * Makes a temporary file that can become a name in `near_fd` (a directory of the bucket), with the
  * bits of file_mode, open for reading and writing. `near_path` is that directory's bucket-relative
- * path. Throw away with rg_posix_temp_discard.
+ * path, `expected_size` in bytes or -1. Throw away with rg_posix_temp_discard.
  */
 int rg_posix_temp_open(struct rg_posix_bucket *bucket, int near_fd, struct span near_path,
-                       struct rg_posix_temp *ret_temp, struct rg_error *err) RG_CHECK;
+                       int64_t expected_size, struct rg_posix_temp *ret_temp,
+                       struct rg_error *err) RG_CHECK;
 void rg_posix_temp_discard(struct rg_posix_temp *temp);
 #define rg_autotemp RG_CLEANUP(rg_posix_temp_discard) struct rg_posix_temp
 

@@ -465,6 +465,7 @@ static int run_probes(struct rg_posix *posix, int dir, struct rg_posix_mount *mo
     mount->exact_times = !is_masked(posix, RG_FEATURE_FINE_TIMES) && probe_exact_times(dir);
     mount->fine_times =
         !is_masked(posix, RG_FEATURE_FINE_TIMES) && is_local(mount->magic) && probe_fine_times(dir);
+    mount->stripes = mount->lustre && rg_posix_stripes_probe(dir);
     mount->locks = !is_masked(posix, RG_FEATURE_LOCKS) && probe_locks(dir);
     mount->shared_locks = mount->locks && !options.localflock && !options.noflock;
 
@@ -617,6 +618,13 @@ void rg_posix_mount_describe(const struct rg_posix *posix, const struct rg_posix
                 mount->shared_locks ? "shared between gateways"
                 : mount->locks      ? "on this machine only: no second gateway may serve this tree"
                                     : "none: no second gateway may serve this tree");
+    if (posix->settings->lustre_stripe_count) {
+        rg_buf_addf(out, "; large objects in %" PRId64 " stripes: %s",
+                    posix->settings->lustre_stripe_count,
+                    mount->stripes  ? "on"
+                    : mount->lustre ? "off, this mount does not take layouts"
+                                    : "off, not Lustre");
+    }
     if (posix->masked) {
         rg_buf_addf(out, "; masked: %s", posix->settings->mask);
     }

@@ -87,12 +87,14 @@ static int note_stray(struct rg_posix_bucket *bucket, struct span path, struct r
                            : rg_fail_storage(err, errno, "noting a directory in .railgate/strays");
 }
 
-static int open_named(struct rg_posix_bucket *bucket, int directory_fd, struct rg_posix_temp *temp,
-                      struct rg_error *err)
+static int open_named(struct rg_posix_bucket *bucket, int directory_fd, int64_t expected_size,
+                      struct rg_posix_temp *temp, struct rg_error *err)
 {
+    bool striped = rg_posix_stripes_wanted(bucket->posix, temp->mount, expected_size);
+    int flags = striped ? rg_posix_stripes_open_flags() : 0;
     rg_posix_temp_name(temp->name);
-    int fd =
-        openat(directory_fd, temp->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = openat(directory_fd, temp->name,
+                    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
     if (fd < 0) {
         if (errno == ENOENT) {
             rg_posix_bucket_forget(bucket);
@@ -111,11 +113,11 @@ static int open_named(struct rg_posix_bucket *bucket, int directory_fd, struct r
         unlinkat(directory_fd, temp->name, 0);
         return rg_fail_storage(err, os_errno, "making a temporary file");
     }
-    return 0;
+    return striped ? rg_posix_stripes_set(bucket->posix, fd, err) : 0;
 }
 
 int rg_posix_temp_open(struct rg_posix_bucket *bucket, int near_fd, struct span near_path,
-                       struct rg_posix_temp *ret_temp, struct rg_error *err)
+                       int64_t expected_size, struct rg_posix_temp *ret_temp, struct rg_error *err)
 {
     RG_ASSERT(atomic_load(&bucket->ready));
     rg_autotemp temp = RG_POSIX_TEMP_INIT;
@@ -132,10 +134,10 @@ int rg_posix_temp_open(struct rg_posix_bucket *bucket, int near_fd, struct span 
         }
         rc = temp.fd < 0 ? rg_fail_storage(err, errno, "making a temporary file") : 0;
     } else if (rg_posix_temp_is_home(bucket, near_fd)) {
-        rc = open_named(bucket, bucket->temp_fd, &temp, err);
+        rc = open_named(bucket, bucket->temp_fd, expected_size, &temp, err);
     } else {
         rc = note_stray(bucket, near_path, err);
-        rc = rc ? rc : open_named(bucket, near_fd, &temp, err);
+        rc = rc ? rc : open_named(bucket, near_fd, expected_size, &temp, err);
     }
     if (rc) {
         return rc;

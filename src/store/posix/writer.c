@@ -83,7 +83,9 @@ static int open_file_once(struct rg_writer *writer, struct rg_error *err)
         rc = rc ? rc : check_target(writer, near_fd, near_path, err);
     }
     rc = rc ? rc : check_space(writer->posix, near_fd, writer->expected, err);
-    return rc ? rc : rg_posix_temp_open(writer->bucket, near_fd, near_path, &writer->temp, err);
+    return rc ? rc
+              : rg_posix_temp_open(writer->bucket, near_fd, near_path, writer->expected,
+                                   &writer->temp, err);
 }
 
 /* A delete may take the nearest directory away before the file is in it. */
