@@ -93,7 +93,8 @@ struct rg_client_options {
     bool virtual_host;   /* BUCKET.host addressing; default path style */
     enum rg_path_choice path;
     const char
-        *transports;    /* those that may be used, in order of preference; default "dc,rc,ofi" */
+        *transports;    /* those that may be used, in order of preference; default "dc,rc,ofi";
+                           "hipobj-rc-v2" is rc, spoken to gateways that know that dialect only */
     const char *device; /* RDMA device or libfabric provider; default: those that fit */
     unsigned connect_timeout_ms; /* default 5000 */
     unsigned request_timeout_ms; /* of one request without a byte moving; default 30000 */

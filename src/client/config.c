@@ -24,6 +24,9 @@
 #define DEFAULT_ENDPOINT   "http://127.0.0.1:9000"
 #define DEFAULT_REGION     "us-east-1"
 #define DEFAULT_TRANSPORTS "dc,rc,ofi"
+
+/* The rc transport, spoken to gateways that know it by the three routes of this dialect. */
+#define PUSH_WORD          "hipobj-rc-v2"
 #define DEFAULT_CONNECT_MS 5000
 #define DEFAULT_REQUEST_MS 30000
 #define DEFAULT_RETRIES    3
@@ -403,9 +406,13 @@ static int choose_transports(const char *text, struct rg_config *config, struct 
     while (rest.ptr) {
         struct span word = rg_span_trim(rg_span_cut(&rest, ','));
         enum rg_transport_kind kind;
-        if (!find_kind(word, &kind)) {
+        if (rg_span_is(word, PUSH_WORD)) {
+            config->pushes = true;
+            kind = RG_TRANSPORT_RC;
+        } else if (!find_kind(word, &kind)) {
             return rg_failure_set(failure, RG_STATUS_USAGE,
-                                  "\"%.*s\" is not a transport: dc, rc and ofi are.",
+                                  "\"%.*s\" is not a transport: dc, rc (also as " PUSH_WORD
+                                  ") and ofi are.",
                                   (int)RG_MIN(word.len, (size_t)40), word.ptr);
         }
         for (size_t i = 0; i < config->kind_count; i++) {

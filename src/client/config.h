@@ -40,6 +40,7 @@ struct rg_config {
     enum rg_path_choice path;
     enum rg_transport_kind kinds[RG_TRANSPORT_COUNT]; /* in order of preference */
     size_t kind_count;
+    bool pushes; /* rc speaks hipobj-rc-v2 */
     uint32_t connect_timeout_ms;
     uint32_t request_timeout_ms;
     uint32_t retries;

@@ -34,6 +34,10 @@
     X(RDMA_BYTES, "x-amz-rdma-bytes-transferred")                                                  \
     X(RDMA_SESSION, "x-amz-rdma-session")                                                          \
     X(RDMA_PSN, "x-amz-rdma-psn")                                                                  \
+    X(RDMA_PROTOCOL, "x-amz-rdma-protocol")                                                        \
+    X(RDMA_COOKIE, "x-amz-rdma-cookie")                                                            \
+    X(RDMA_MR_ADDR, "x-amz-rdma-mr-addr")                                                          \
+    X(RDMA_MR_RKEY, "x-amz-rdma-mr-rkey")                                                          \
     X(MISSING_META, "x-amz-missing-meta")                                                          \
     X(TAG_COUNT, "x-amz-tagging-count")
 

@@ -4,6 +4,7 @@
 #include "client/memory.h"
 
 #include "client/failure.h"
+#include "client/push.h"
 
 #include "base/assert.h"
 #include "base/attr.h"
@@ -45,12 +46,19 @@ static int new_memory(struct rg_client *client, enum rg_memory_kind kind, void *
     return 0;
 }
 
+/* What is pushed is read by our own NIC, for us. */
+static unsigned access_for(const struct rg_memory *memory, const struct rg_client_rail *rail)
+{
+    return BOTH_WAYS | (rg_push_is_wanted(memory->client, rail) ? RG_ACCESS_LOCAL : 0);
+}
+
 /* Memory that may only be read is good for PUT all the same. */
 static int register_host(struct rg_memory *memory, struct rg_client_rail *rail,
                          struct rg_error *err)
 {
     struct rg_region **region = &memory->regions[rail->index];
-    int rc = rg_region_register(rail->rail, memory->address, memory->size, BOTH_WAYS, region, err);
+    int rc = rg_region_register(rail->rail, memory->address, memory->size, access_for(memory, rail),
+                                region, err);
     if (rc == -RG_INVALID_ARGUMENT) {
         rc = rg_region_register(rail->rail, memory->address, memory->size, RG_ACCESS_REMOTE_READ,
                                 region, err);
@@ -95,7 +103,7 @@ static int register_exported(struct rg_memory *memory, struct rg_client_rail *ra
     }
     struct rg_region *region = NULL;
     rc = rg_region_register_dmabuf(rail->rail, export.fd, export.fd_offset, begin, length,
-                                   BOTH_WAYS, &region, err);
+                                   access_for(memory, rail), &region, err);
     close(export.fd);
     if (rc == 0) {
         *ret_lease = (struct rg_memory_lease){.region = region, .own = true};
@@ -112,7 +120,8 @@ static int register_device_range(struct rg_memory *memory, struct rg_client_rail
         return rc;
     }
     struct rg_region *region = NULL;
-    rc = rg_region_register(rail->rail, memory->address + offset, length, BOTH_WAYS, &region, err);
+    rc = rg_region_register(rail->rail, memory->address + offset, length, access_for(memory, rail),
+                            &region, err);
     if (rc == 0) {
         *ret_lease = (struct rg_memory_lease){.region = region, .own = true};
     }

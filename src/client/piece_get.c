@@ -4,6 +4,7 @@
 #include "client/piece.h"
 
 #include "client/failure.h"
+#include "client/push.h"
 #include "client/request.h"
 
 #include "base/attr.h"
@@ -417,6 +418,86 @@ static enum rg_verdict attempt_rdma(struct get *get, struct rg_client_rail *rail
     return verdict;
 }
 
+/*
+ * hipobj-rc-v2 must ask for exactly the bytes that are there: DONE says how many. Their version is
+ * held fast, too.
+ */
+static enum rg_verdict look_ahead(struct get *get, uint64_t *ret_length, uint64_t *ret_size,
+                                  struct rg_failure *failure)
+{
+    const struct rg_piece *piece = get->piece;
+    RG_CLEANUP(rg_request_free) struct rg_request call = RG_REQUEST_INIT;
+    RG_CLEANUP(rg_http_answer_free) struct rg_http_answer head = RG_HTTP_ANSWER_INIT;
+    *ret_size = piece->object_size;
+    if (!piece->knows_size) {
+        call.method = "HEAD";
+        call.bucket = piece->bucket;
+        call.key = piece->key;
+        call.cancel = piece->cancel;
+        if (piece->if_match) {
+            rg_request_headerf(&call, "if-match", "\"%s\"", piece->if_match);
+        }
+        char etag[160];
+        if (rg_request_run(get->client, &call, &head, failure) < 0) {
+            return RG_VERDICT_FAILED;
+        }
+        if (!rg_http_number(&head, RG_ANSWER_CONTENT_LENGTH, ret_size)) {
+            (void)fail_get(get, RG_STATUS_SERVER, "the gateway does not say how long it is",
+                           failure);
+            return RG_VERDICT_FAILED;
+        }
+        rg_http_etag(&head, etag);
+        if (!piece->if_match && etag[0]) {
+            rg_request_headerf(&get->call, "if-match", "\"%s\"", etag);
+        }
+    }
+    if (!piece->is_range && *ret_size > piece->length) {
+        (void)fail_get(get, RG_STATUS_USAGE, "there are more bytes than there is room for",
+                       failure);
+        return RG_VERDICT_FAILED;
+    }
+    uint64_t first = piece->is_range ? piece->object_offset : 0;
+    if (first >= *ret_size) {
+        snprintf(get->reason, sizeof get->reason, "empty-object");
+        return RG_VERDICT_DECLINED;
+    }
+    *ret_length = RG_MIN(piece->length, *ret_size - first);
+    return RG_VERDICT_DONE;
+}
+
+static enum rg_verdict attempt_push(struct get *get, struct rg_client_rail *rail,
+                                    struct rg_http_answer *answer, struct rg_failure *failure)
+{
+    uint64_t size;
+    struct rg_push push = {
+        .client = get->client,
+        .piece = get->piece,
+        .rail = rail,
+        .direction = RG_DIRECTION_GET,
+        .object_offset = get->piece->is_range ? get->piece->object_offset : 0,
+        .fields = &get->call,
+        .answer = answer,
+        .reason = get->reason,
+    };
+    rg_request_headers_cut(&get->call, get->header_count);
+    rg_http_answer_clear(answer);
+    enum rg_verdict verdict = look_ahead(get, &push.length, &size, failure);
+    if (verdict != RG_VERDICT_DONE) {
+        return verdict;
+    }
+    push.field_count = get->call.header_count;
+    verdict = rg_push_run(&push, failure);
+    if (verdict != RG_VERDICT_DONE) {
+        return verdict;
+    }
+    if (rg_piece_check_path(answer, rail, failure) < 0) {
+        return RG_VERDICT_FAILED;
+    }
+    fill_result(get, answer, push.length, size);
+    rg_result_by_rdma(&get->result, rail);
+    return RG_VERDICT_DONE;
+}
+
 static enum rg_verdict get_by_rdma(void *context, struct rg_client_rail *rail,
                                    struct rg_failure *failure)
 {
@@ -426,7 +507,9 @@ static enum rg_verdict get_by_rdma(void *context, struct rg_client_rail *rail,
     get->may_renew = rail->rail->transport->kind == RG_TRANSPORT_RC;
     for (unsigned attempt = 0;; attempt++) {
         bool is_stale = false;
-        enum rg_verdict verdict = attempt_rdma(get, rail, &answer, &is_stale, failure);
+        enum rg_verdict verdict = rg_push_is_wanted(get->client, rail)
+                                      ? attempt_push(get, rail, &answer, failure)
+                                      : attempt_rdma(get, rail, &answer, &is_stale, failure);
         if (verdict == RG_VERDICT_DECLINED && is_stale && get->may_renew) {
             get->may_renew = false; /* once */
             continue;

@@ -5,6 +5,7 @@
 
 #include "client/answer.h"
 #include "client/failure.h"
+#include "client/push.h"
 #include "client/request.h"
 #include "client/result.h"
 
@@ -313,6 +314,36 @@ static bool is_settled(enum rg_verdict verdict, const struct rg_http_answer *ans
            (answer->status >= 400 && answer->status < 500);
 }
 
+static enum rg_verdict attempt_push(struct put *put, struct rg_client_rail *rail,
+                                    struct rg_http_answer *answer, struct rg_failure *failure)
+{
+    const struct rg_push push = {
+        .client = put->client,
+        .piece = put->piece,
+        .rail = rail,
+        .direction = RG_DIRECTION_PUT,
+        .length = put->piece->length,
+        .fields = &put->call,
+        .field_count = put->header_count,
+        .answer = answer,
+        .reason = put->reason,
+    };
+    enum rg_verdict verdict = rg_push_run(&push, failure);
+    if (verdict != RG_VERDICT_DONE) {
+        return verdict;
+    }
+    if (fill_result(put, answer) < 0) {
+        return broken(failure, true, "the gateway gave no ETag");
+    }
+    failure->uncertain = true;
+    if (rg_piece_check_path(answer, rail, failure) < 0) {
+        return RG_VERDICT_FAILED;
+    }
+    failure->uncertain = false;
+    rg_result_by_rdma(&put->result, rail);
+    return RG_VERDICT_DONE;
+}
+
 static enum rg_verdict attempt_rdma(struct put *put, struct rg_client_rail *rail,
                                     struct rg_http_answer *answer, bool *ret_stale,
                                     struct rg_failure *failure)
@@ -354,7 +385,9 @@ static enum rg_verdict put_by_rdma(void *context, struct rg_client_rail *rail,
     bool may_be_stale = rail->rail->transport->kind == RG_TRANSPORT_RC;
     for (unsigned attempt = 0;; attempt++) {
         bool is_stale = false;
-        enum rg_verdict verdict = attempt_rdma(put, rail, &answer, &is_stale, failure);
+        enum rg_verdict verdict = rg_push_is_wanted(put->client, rail)
+                                      ? attempt_push(put, rail, &answer, failure)
+                                      : attempt_rdma(put, rail, &answer, &is_stale, failure);
         put->maybe_stored = put->maybe_stored || failure->uncertain;
         if (verdict == RG_VERDICT_DONE) {
             failure->uncertain = false;

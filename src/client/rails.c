@@ -169,6 +169,7 @@ static const struct {
     {"invalid-token", LASTING_MS},
     {"server-unaware", LASTING_MS},
     {"session-refused", LASTING_MS},
+    {"push-refused", LASTING_MS},
     /* What passes by itself, and cost a wait to find out. */
     {"rail-down", BUSY_MS},
     {"no-lane", BUSY_MS},
@@ -182,6 +183,7 @@ static const struct {
     {"below-minimum", REQUEST_MS},
     {"empty-object", REQUEST_MS},
     {"window-too-small", REQUEST_MS},
+    {"push-too-large", REQUEST_MS},
 };
 
 static uint64_t lasts_ms(const char *reason)

@@ -108,6 +108,20 @@ void rg_request_metadata(struct rg_request *call, const char *const *metadata)
     }
 }
 
+void rg_request_headers_copy(struct rg_request *to, const struct rg_request *from, size_t count,
+                             const char *but)
+{
+    to->failed = to->failed || from->failed || !rg_buf_ok(&from->text);
+    for (size_t i = 0; i < count && !to->failed; i++) {
+        struct rg_header field = from->headers[i];
+        if (!rg_span_is_nocase(field.name, but)) {
+            size_t offset = (size_t)(uintptr_t)field.value.ptr;
+            struct span value = rg_span_skip(rg_buf_span(&from->text), offset);
+            add_header(to, field.name.ptr, rg_span_head(value, field.value.len));
+        }
+    }
+}
+
 void rg_request_headers_cut(struct rg_request *call, size_t count)
 {
     if (count < call->header_count) {

@@ -61,6 +61,10 @@ void rg_request_headerf(struct rg_request *call, const char *name, const char *f
 /* Adds name, value, name, value ..., NULL as x-amz-meta-* fields, copied; NULL is allowed. */
 void rg_request_metadata(struct rg_request *call, const char *const *metadata);
 
+/* Adds the first `count` fields of another request, but for one of the name `but`. */
+void rg_request_headers_copy(struct rg_request *to, const struct rg_request *from, size_t count,
+                             const char *but);
+
 /* Forgets fields beyond the first `count`, to build others for the next attempt. */
 void rg_request_headers_cut(struct rg_request *call, size_t count);
 

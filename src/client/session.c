@@ -19,7 +19,7 @@
 #define ROUTE_KEY    "connect"
 #define PSN_DIGITS   6
 
-static struct rg_rdma_window describe(const struct rg_lane_address *address)
+struct rg_rdma_window rg_client_session_window(const struct rg_lane_address *address)
 {
     struct rg_rdma_window window = {
         .dialect = RG_DIALECT_HIPOBJ_V2,
@@ -49,8 +49,7 @@ static bool is_session(struct span text)
     return text.len == RG_RC_SESSION_LENGTH && rg_hex_decode(text, bytes, sizeof bytes);
 }
 
-/* What the server answered, as the address of its end. */
-static bool read_peer(const struct rg_http_answer *answer, struct rg_lane_address *ret_peer)
+bool rg_client_session_peer(const struct rg_http_answer *answer, struct rg_lane_address *ret_peer)
 {
     struct rg_rdma_window window;
     memset(&window, 0, sizeof window);
@@ -73,7 +72,7 @@ static int ask(struct rg_client *client, const struct rg_lane_address *address,
                struct rg_http_answer *answer, struct rg_failure *failure)
 {
     RG_CLEANUP(rg_request_free) struct rg_request call = RG_REQUEST_INIT;
-    struct rg_rdma_window window = describe(address);
+    struct rg_rdma_window window = rg_client_session_window(address);
     RG_BUF(token, RG_TOKEN_MAX);
     rg_token_print_hipobj(&window, &token);
     call.method = "POST";
@@ -142,7 +141,7 @@ int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *l
         }
         return is_answer ? decline(failure) : rc;
     }
-    if (!read_peer(&answer, &peer)) {
+    if (!rg_client_session_peer(&answer, &peer)) {
         return rg_failure_set(failure, RG_STATUS_RDMA_DECLINED,
                               "The gateway's answer names no queue pair to connect to.");
     }

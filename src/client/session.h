@@ -8,6 +8,8 @@
 #include "client/client.h"
 #include "client/rails.h"
 
+#include "rdma/token.h"
+
 /*
  * Pairs the lane unless it is paired already. Failures as those of any request; a server that has
  * no such route, or declines, is RG_STATUS_RDMA_DECLINED with its reason in `reason`.
@@ -18,5 +20,13 @@ int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *l
 /* Tells the server that the sessions of idle lanes are over: it would keep them for minutes. For
  * the end of the client; what cannot be told is left to time. */
 void rg_client_sessions_end(struct rg_client *client);
+
+/* ---- What both dialects of the rc transport say ---- */
+
+/* Our end, for the printer of its token. */
+struct rg_rdma_window rg_client_session_window(const struct rg_lane_address *address);
+
+/* The server's end: x-amz-rdma-reply, -psn, and a session that is one. */
+bool rg_client_session_peer(const struct rg_http_answer *answer, struct rg_lane_address *ret_peer);
 
 #endif

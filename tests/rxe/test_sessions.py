@@ -105,31 +105,61 @@ def railgate(gateway, *words, check=True, **how):
     return (done.stdout + done.stderr).decode()
 
 
-CP = ("cp", "--path", "rdma", "--transports", "rc", "-v")
+def cp(transports="rc"):
+    return ("cp", "--path", "rdma", "--transports", transports, "-v")
 
 
+CP = cp()
+
+# What our client calls each dialect, and the gateway.
+DIALECTS = pytest.mark.parametrize("transports,dialect", [("rc", "rc-session"), ("hipobj-rc-v2", "hipobj-rc-v2")])
+
+
+@DIALECTS
 @pytest.mark.parametrize("size", [1, 4095, 4096, SLOT - 1, SLOT, SLOT + 1, 4 * SLOT + 17, 64 * MIB])
-def test_our_client(rc, tmp_path, size):
+def test_our_client(rc, tmp_path, size, transports, dialect):
     source, back = tmp_path / "source", tmp_path / "back"
     source.write_bytes(data.content(size, size))
-    key = f"ours-{size}"
-    moved = total(rc, "railgate_rdma_bytes_total", 'dialect="rc-session"')
-    assert "rdma:rc" in railgate(rc, *CP, source, f"s3://rdma/{key}")
+    key = f"ours-{dialect}-{size}"
+    moved = total(rc, "railgate_rdma_bytes_total", f'dialect="{dialect}"')
+    assert "rdma:rc" in railgate(rc, *cp(transports), source, f"s3://rdma/{key}")
     assert stored(rc, key) == source.read_bytes()
-    assert "rdma:rc" in railgate(rc, *CP, f"s3://rdma/{key}", back)
+    assert "rdma:rc" in railgate(rc, *cp(transports), f"s3://rdma/{key}", back)
     assert back.read_bytes() == source.read_bytes()
-    assert total(rc, "railgate_rdma_bytes_total", 'dialect="rc-session"') - moved == 2 * size
+    assert total(rc, "railgate_rdma_bytes_total", f'dialect="{dialect}"') - moved == 2 * size
 
 
-def test_our_client_in_parts(rc, tmp_path):
+@DIALECTS
+def test_our_client_in_parts(rc, tmp_path, transports, dialect):
+    """Up by multipart, down by parallel ranges."""
     source, back = tmp_path / "source", tmp_path / "back"
     source.write_bytes(data.content("parts", 18 * MIB + 5))
-    before = total(rc, "railgate_rdma_bytes_total", 'operation="UploadPart"')
-    railgate(rc, *CP, "--part-size", "8M", "--parallel", "3", source, "s3://rdma/parts")
-    assert total(rc, "railgate_rdma_bytes_total", 'operation="UploadPart"') - before == source.stat().st_size
+    labels = ('operation="UploadPart"', f'dialect="{dialect}"')
+    before = total(rc, "railgate_rdma_bytes_total", *labels)
+    railgate(rc, *cp(transports), "--part-size", "8M", "--parallel", "3", source, "s3://rdma/parts")
+    assert total(rc, "railgate_rdma_bytes_total", *labels) - before == source.stat().st_size
     assert stored(rc, "parts") == source.read_bytes()
-    railgate(rc, *CP, "--part-size", "8M", "s3://rdma/parts", back)
+    railgate(rc, *cp(transports), "--part-size", "8M", "s3://rdma/parts", back)
     assert back.read_bytes() == source.read_bytes()
+
+
+def test_our_client_by_push_falls_back(rc, tmp_path):
+    """What cannot be pushed is declined at PREPARE, and goes by HTTP unless only RDMA will do."""
+    source = tmp_path / "source"
+    with open(source, "wb") as file:
+        file.truncate(2 * MIB)
+    gateway = gateways.Gateway(os.path.join(SCRATCH, "tree-small"),
+                               [*OPTIONS, "--rdma-staging-max", "1M"], name="small").start(180)
+    try:
+        raw.request(gateway, "PUT", "/rdma")
+        assert "http:push-too-large" in railgate(
+            gateway, "cp", "--transports", "hipobj-rc-v2", "-v", source, "s3://rdma/large")
+        assert stored(gateway, "large") == source.read_bytes()
+        assert "push-too-large" in railgate(gateway, *cp("hipobj-rc-v2"), source, "s3://rdma/only", check=False)
+        assert not is_there(gateway, "only")
+        nothing_left(gateway)
+    finally:
+        gateway.stop()
 
 
 def test_our_client_dies(rc, tmp_path):

@@ -685,6 +685,27 @@ static void test_session_is_ended(void **state)
     assert_int_equal(bench->s3->disconnects, 1);
 }
 
+/* hipobj-rc-v2 at a server that knows nothing of it: nothing is stored under a strange name, and
+ * only RDMA is a failure. */
+static void test_push_at_unaware_server(void **state)
+{
+    struct bench *bench = *state;
+    struct rg_client_options options = bench_options(bench);
+    options.transports = "hipobj-rc-v2";
+    bench_reopen(bench, &options);
+    assert_fails(bench, RG_STATUS_RDMA_DECLINED, put_as(bench, 100, RG_PATH_RDMA_ONLY));
+    assert_int_equal(bench->s3->puts, 0);
+    assert_ok(bench, put_as(bench, 100, RG_PATH_AUTO));
+    assert_false(bench->result.used_rdma);
+    assert_ok(bench, get_as(bench, 100, RG_PATH_AUTO));
+    assert_false(bench->result.used_rdma);
+    assert_int_equal(bench->s3->connects, 0);
+    assert_int_equal(bench->s3->tokens, 1); /* once: that is remembered */
+    options.transports = "rc,hipobj-rc-v2";
+    assert_int_equal(rg_client_open(&options, &(struct rg_client *){NULL}, &bench->failure),
+                     -RG_STATUS_USAGE);
+}
+
 static void test_session_after_failure(void **state)
 {
     struct bench *bench = *state;
@@ -801,6 +822,7 @@ int main(void)
         TEST(test_session_lost),
         TEST(test_session_lost_is_renewed),
         TEST(test_session_is_ended),
+        TEST(test_push_at_unaware_server),
         TEST(test_session_after_failure),
         TEST(test_session_declined),
         TEST(test_threads),

@@ -310,7 +310,7 @@ static void stopping_lets_nobody_in(void **state)
 
 /* ---- D4 ---- */
 
-static int orders_freed;
+static atomic_int orders_freed;
 
 static void free_order(void *order)
 {
