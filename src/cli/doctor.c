@@ -243,10 +243,8 @@ static int examine(const char *capture)
     if (status != RG_EXIT_OK) {
         return status;
     }
-    struct rg_examination what = {.plan = &plan,
-                                  .sysroot = asked.sysroot ? asked.sysroot : "",
-                                  .capture = capture,
-                                  .timeout_ms = plan.interval_ms + 12000};
+    struct rg_examination what = {
+        .plan = &plan, .sysroot = asked.sysroot ? asked.sysroot : "", .capture = capture};
     if (rg_host_examine(&what, &report, &err) < 0) {
         (void)rg_cli_fail(&err);
         return 2;

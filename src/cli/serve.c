@@ -3,6 +3,7 @@
  * signals are taken by this thread alone; all others are started with them blocked.
  */
 #include "cli/cli.h"
+#include "cli/host_at_start.h"
 
 #include "base/log.h"
 #include "base/settings.h"
@@ -87,6 +88,16 @@ static int wait_for_stop(struct rg_gateway *gateway, const sigset_t *signals)
     }
 }
 
+static void tell_host(struct rg_gateway *gateway, const struct rg_host_at_start *host)
+{
+    struct rg_error err;
+    rg_autofree char *json = rg_host_at_start_json(host);
+    rg_host_at_start_log(host);
+    if (json && rg_gateway_set_host(gateway, json, &err) < 0) {
+        rg_log_warn("doctor.failed", err.message);
+    }
+}
+
 /* Everything between a valid command line and the exit. */
 static int serve(const struct rg_settings *settings, const char *root, struct rg_error *err)
 {
@@ -96,6 +107,8 @@ static int serve(const struct rg_settings *settings, const char *root, struct rg
     if (rc < 0) {
         return rc;
     }
+    RG_CLEANUP(rg_host_at_start_free)
+    struct rg_host_at_start *host = rg_host_at_start_examine(settings);
     struct rg_store *store;
     RG_BUF(summary, SUMMARY_BYTES_MAX);
     rc = rg_store_posix_open(root, settings, &store, &summary, err);
@@ -108,6 +121,7 @@ static int serve(const struct rg_settings *settings, const char *root, struct rg
         rg_store_close(store);
         return rc;
     }
+    tell_host(gateway, host);
     rg_log_info("store.open", rg_buf_text(&summary), RG_FIELD_TEXT("root", root));
     rg_log_info("gateway.ready", "serving",
                 RG_FIELD_TEXT("address", settings->address[0] ? settings->address : "*"),

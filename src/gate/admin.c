@@ -117,11 +117,16 @@ static json_t *describe_sessions(const struct rg_planes *planes)
     if (!rg_planes_session_state(planes, &state)) {
         return NULL;
     }
-    return json_pack("{s:I, s:I, s:I, s:I}", "rc_session",
-                     (json_int_t)state.open[RG_SESSION_RC], "hipobj_rc_v2",
-                     (json_int_t)state.open[RG_SESSION_PUSH], "in_use",
+    return json_pack("{s:I, s:I, s:I, s:I}", "rc_session", (json_int_t)state.open[RG_SESSION_RC],
+                     "hipobj_rc_v2", (json_int_t)state.open[RG_SESSION_PUSH], "in_use",
                      (json_int_t)(state.taken[RG_SESSION_RC] + state.taken[RG_SESSION_PUSH]),
                      "staging_bytes", (json_int_t)state.staging_bytes);
+}
+
+/* NULL when nobody has looked at the machine. */
+static json_t *describe_host(const char *host)
+{
+    return host ? json_loads(host, 0, NULL) : NULL;
 }
 
 /* RDMA is a part of its own: without it the gateway is ready all the same, and says so here. */
@@ -130,7 +135,8 @@ static json_t *describe_rdma(const struct rg_admin *admin)
     struct rg_metrics_sample sample = {0};
     admin->config.sample(admin->config.context, &sample);
     if (!sample.planes || !rg_planes_enabled(sample.planes)) {
-        return json_pack("{s:s, s:[]}", "state", "off", "rails");
+        return json_pack("{s:s, s:[], s:o*}", "state", "off", "rails", "host",
+                         describe_host(sample.host));
     }
     json_t *rails = json_array();
     size_t up = 0;
@@ -140,8 +146,9 @@ static json_t *describe_rdma(const struct rg_admin *admin)
         up += state.pool.up;
         json_array_append_new(rails, describe_rail(&state));
     }
-    return json_pack("{s:s, s:o, s:o*}", "state", up ? "up" : "down", "rails", rails, "sessions",
-                     describe_sessions(sample.planes));
+    return json_pack("{s:s, s:o, s:o*, s:o*}", "state", up ? "up" : "down", "rails", rails,
+                     "sessions", describe_sessions(sample.planes), "host",
+                     describe_host(sample.host));
 }
 
 static void answer_ready(struct rg_http_request *request, const struct rg_admin *admin)

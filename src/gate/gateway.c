@@ -4,6 +4,7 @@
  */
 #include "gate/gateway.h"
 
+#include "base/assert.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -17,6 +18,7 @@
 #include "gate/planes.h"
 #include "gate/sweeper.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +47,7 @@ struct rg_gateway {
     struct rg_http_server *server;
     struct rg_admin *admin;
     struct timespec started;
+    _Atomic(char *) host; /* NULL until rg_gateway_set_host */
 };
 
 /* ---- Requests that are over ---- */
@@ -191,6 +194,7 @@ static void sample(void *context, struct rg_metrics_sample *ret_sample)
     rg_http_counters(gateway->server, &ret_sample->http);
     rg_store_counters(gateway->store, &ret_sample->store);
     ret_sample->planes = gateway->planes;
+    ret_sample->host = atomic_load(&gateway->host);
     ret_sample->version = RG_VERSION;
     ret_sample->sweeps = rg_sweeper_passes(gateway->sweeper);
     ret_sample->access_log_failures =
@@ -313,6 +317,17 @@ int rg_gateway_open(const struct rg_settings *settings, struct rg_store *store,
     return 0;
 }
 
+int rg_gateway_set_host(struct rg_gateway *gateway, const char *json, struct rg_error *err)
+{
+    char *copy = strdup(json);
+    if (!copy) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    RG_ASSERT(!atomic_load(&gateway->host));
+    atomic_store(&gateway->host, copy);
+    return 0;
+}
+
 uint16_t rg_gateway_port(const struct rg_gateway *gateway)
 {
     return rg_http_port(gateway->server);
@@ -338,6 +353,7 @@ void rg_gateway_reload(struct rg_gateway *gateway)
 
 static void free_parts(struct rg_gateway *gateway)
 {
+    free(atomic_load(&gateway->host));
     rg_access_log_close(gateway->access_log);
     rg_metrics_free(gateway->metrics);
     rg_gate_free(gateway->gate);

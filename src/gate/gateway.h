@@ -21,6 +21,12 @@ struct rg_gateway;
 int rg_gateway_open(const struct rg_settings *settings, struct rg_store *store,
                     struct rg_gateway **ret_gateway, struct rg_error *err);
 
+/*
+ * What was found out about this machine before the start: a JSON object, which GET /-/ready shows
+ * as rdma.host. Copied. Once for each gateway. RG_OUT_OF_MEMORY.
+ */
+int rg_gateway_set_host(struct rg_gateway *gateway, const char *json, struct rg_error *err);
+
 /* The ports in use (they differ from the settings when those say 0). */
 uint16_t rg_gateway_port(const struct rg_gateway *gateway);
 uint16_t rg_gateway_admin_port(const struct rg_gateway *gateway);

@@ -35,6 +35,7 @@ struct rg_metrics_sample {
     struct rg_http_counters http;
     struct rg_store_counters store;
     struct rg_planes *planes; /* NULL: none */
+    const char *host;         /* JSON of rg_gateway_set_host, borrowed; NULL: none */
     uint64_t sweeps;
     uint64_t probe_failures;
     double probe_hang_seconds;

@@ -31,17 +31,20 @@ static const char *base_driver(enum rg_nic_family family)
     return names[family];
 }
 
-/* A card of the same kind works, or any at all: then this one may be meant for something else. */
-static bool other_works(const struct rg_host_devices *devices,
-                        const struct rg_pci_function *function)
+/* Another card works: this one may be meant for something else, such as management. Not so when it
+ * is of the same kind as those that work, and its link is up. */
+static bool is_spare(const struct rg_host_devices *devices, const struct rg_pci_function *function,
+                     const struct rg_netdev *netdev)
 {
+    bool any = false;
+    bool same = false;
     for (size_t i = 0; i < devices->rdma_count; i++) {
-        if (strcmp(devices->rdma[i].pci.text, function->address) != 0 &&
-            devices->rdma[i].family != RG_NIC_RXE) {
-            return true;
-        }
+        enum rg_nic_family family = devices->rdma[i].family;
+        any |= family != RG_NIC_RXE;
+        same |= family == function->family;
     }
-    return false;
+    bool is_up = netdev && netdev->carrier.value == 1;
+    return any && !(same && is_up);
 }
 
 static void mend_rdma_driver(struct rg_finding *finding, const struct rg_host_facts *facts,
@@ -89,6 +92,11 @@ static void judge_function(const struct rg_host_facts *facts,
     const struct rg_host_devices *devices = &facts->devices;
     const struct rg_netdev *netdev = rg_host_netdev_of_pci(devices, function->address);
     const char *kind = rg_nic_family_name(function->family);
+    if (function->driver.at.state == RG_READ_MISSING && function->is_virtual) {
+        (void)rg_find(findings, RG_VERDICT_OK, function->address,
+                      "This virtual function waits for a virtual machine.");
+        return;
+    }
     if (function->driver.at.state == RG_READ_MISSING) {
         struct rg_finding *finding = rg_find(findings, RG_VERDICT_FAIL, function->address,
                                              "No driver is bound to this %s function.", kind);
@@ -118,10 +126,9 @@ static void judge_function(const struct rg_host_facts *facts,
         /* DEV-BOND tells what a bond does to it. */
         return;
     }
-    bool is_spare = other_works(devices, function) &&
-                    !(netdev && netdev->carrier.value == 1 && netdev->family == RG_NIC_ICE);
+    bool spare = is_spare(devices, function, netdev);
     struct rg_finding *finding =
-        rg_find(findings, is_spare ? RG_VERDICT_WARN : RG_VERDICT_FAIL, function->address,
+        rg_find(findings, spare ? RG_VERDICT_WARN : RG_VERDICT_FAIL, function->address,
                 "This %s function (%s%s%s) has no RDMA device.", kind, function->driver.text,
                 netdev ? ", interface " : "", netdev ? netdev->name : "");
     rg_find_value(finding, "driver %s, no entry in /sys/class/infiniband", function->driver.text);

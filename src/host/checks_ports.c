@@ -23,6 +23,17 @@ static const struct rg_rdma_device *device_of(const struct rg_host_facts *facts,
 
 /* ---- PORT-STATE ---- */
 
+/* Its interface has been switched off, and another port works. */
+static bool is_unused(const struct rg_host_facts *facts, const struct rg_host_port *port)
+{
+    const struct rg_netdev *netdev = rg_host_netdev(&facts->devices, port->netdev);
+    bool other = false;
+    for (size_t i = 0; i < facts->ports.count; i++) {
+        other |= rg_host_port_is_active(&facts->ports.list[i]);
+    }
+    return other && netdev && rg_reading_ok(&netdev->flags.at) && !(netdev->flags.value & 1);
+}
+
 static void judge_state(const struct rg_host_facts *facts, const struct rg_host_port *port,
                         struct rg_findings *findings)
 {
@@ -53,8 +64,11 @@ static void judge_state(const struct rg_host_facts *facts, const struct rg_host_
         }
         break;
     default:
-        finding = rg_find(findings, RG_VERDICT_FAIL, port->subject, "The port is down%s.",
-                          link_up ? " although the link is up" : "");
+        finding = is_unused(facts, port)
+                      ? rg_find(findings, RG_VERDICT_WARN, port->subject,
+                                "The port is down, and so is its interface: is it unused?")
+                      : rg_find(findings, RG_VERDICT_FAIL, port->subject, "The port is down%s.",
+                                link_up ? " although the link is up" : "");
         if (port->netdev[0]) {
             rg_find_remedy(finding, "ip link set %s up", port->netdev);
         }

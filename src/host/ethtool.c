@@ -37,15 +37,16 @@ static json_t *ask_pause(int fd, const char *netdev)
 
 static unsigned count_strings(int fd, const char *netdev, unsigned set)
 {
-    struct {
+    /* The answer of one set is one number, behind the header. */
+    union {
         struct ethtool_sset_info info;
-        uint32_t count;
+        uint32_t words[sizeof(struct ethtool_sset_info) / sizeof(uint32_t) + 1];
     } request = {.info = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << set}};
-    if (ask(fd, netdev, &request) < 0 || request.info.sset_mask == 0 ||
-        request.count > STRINGS_MAX) {
+    if (ask(fd, netdev, &request) < 0 || request.info.sset_mask == 0) {
         return 0;
     }
-    return request.count;
+    uint32_t count = request.words[sizeof(struct ethtool_sset_info) / sizeof(uint32_t)];
+    return count <= STRINGS_MAX ? count : 0;
 }
 
 /* Names of a string set; the caller frees. NULL when there is none. */

@@ -8,11 +8,15 @@
 #include <sys/mman.h>
 
 #define ATTEMPTS_MAX 5
-#define TIMEOUT_MS   12000
+
+/* Longer than any probe may take. Whoever goes on making progress, on a machine that is busy with
+ * other things, is given time. */
+#define STALL_MS 15000
+#define TOTAL_MS 180000
 
 struct attempt {
     const struct rg_examination *what;
-    char *watched; /* shared: the path being read */
+    struct rg_source_watch *watch; /* shared */
     char hung[ATTEMPTS_MAX][RG_HOST_PATH_MAX + 1];
     size_t hung_count;
 };
@@ -40,7 +44,7 @@ static json_t *examine(struct attempt *attempt, struct rg_error *err)
         (what->capture && rg_source_capture(source, what->capture, err) < 0)) {
         return NULL;
     }
-    rg_source_watch(source, attempt->watched);
+    rg_source_watch(source, attempt->watch);
     for (size_t i = 0; i < attempt->hung_count; i++) {
         rg_source_avoid(source, attempt->hung[i]);
     }
@@ -89,7 +93,7 @@ static int take_report(struct attempt *attempt, const struct rg_buf *text,
     if (result->end != RG_PROBE_DONE || !json_is_object(report)) {
         return rg_failf(err, RG_SERVICE_UNAVAILABLE,
                         "The examination broke off (status %d) while reading %s.", result->status,
-                        attempt->watched[0] ? attempt->watched : "nothing");
+                        attempt->watch->path[0] ? attempt->watch->path : "nothing");
     }
     int rc = take_error(report, err);
     if (rc < 0) {
@@ -108,9 +112,8 @@ static int attempt_all(struct attempt *attempt, json_t **ret_report, struct rg_e
     for (;;) {
         RG_BUF(text, RG_REPORT_BYTES_MAX);
         struct rg_probe_result result;
-        int rc =
-            rg_probe_run(run_examination, attempt, what->timeout_ms ? what->timeout_ms : TIMEOUT_MS,
-                         &text, &result, err);
+        int rc = rg_probe_run_watched(run_examination, attempt, TOTAL_MS, &attempt->watch->probe,
+                                      &text, &result, err);
         if (rc < 0) {
             return rc;
         }
@@ -118,24 +121,26 @@ static int attempt_all(struct attempt *attempt, json_t **ret_report, struct rg_e
         if (!hung) {
             return take_report(attempt, &text, &result, ret_report, err);
         }
-        attempt->watched[RG_HOST_PATH_MAX] = 0;
-        if (what->capture || !attempt->watched[0] || attempt->hung_count == ATTEMPTS_MAX) {
+        attempt->watch->path[RG_HOST_PATH_MAX] = 0;
+        if (what->capture || !attempt->watch->path[0] || attempt->hung_count == ATTEMPTS_MAX) {
             return rg_failf(err, RG_SERVICE_UNAVAILABLE, "Reading %s hangs.",
-                            attempt->watched[0] ? attempt->watched : "this machine");
+                            attempt->watch->path[0] ? attempt->watch->path : "this machine");
         }
-        memcpy(attempt->hung[attempt->hung_count++], attempt->watched, RG_HOST_PATH_MAX + 1);
+        memcpy(attempt->hung[attempt->hung_count++], attempt->watch->path, RG_HOST_PATH_MAX + 1);
     }
 }
 
 int rg_host_examine(const struct rg_examination *what, json_t **ret_report, struct rg_error *err)
 {
     struct attempt attempt = {.what = what};
-    attempt.watched =
-        mmap(NULL, RG_HOST_PATH_MAX + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (attempt.watched == MAP_FAILED) {
+    struct rg_source_watch *watch =
+        mmap(NULL, sizeof *watch, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (watch == MAP_FAILED) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
+    watch->probe.stall_ms = what->stall_ms ? what->stall_ms : STALL_MS;
+    attempt.watch = watch;
     int rc = attempt_all(&attempt, ret_report, err);
-    (void)munmap(attempt.watched, RG_HOST_PATH_MAX + 1);
+    (void)munmap(watch, sizeof *watch);
     return rc;
 }

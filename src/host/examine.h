@@ -11,7 +11,7 @@ struct rg_examination {
     const struct rg_host_plan *plan;
     const char *sysroot; /* "": this machine */
     const char *capture; /* directory to write what was read to; NULL: none */
-    unsigned timeout_ms; /* of one attempt; 0: what is usual */
+    unsigned stall_ms;   /* without progress, something hangs; 0: what is usual */
 };
 
 /* The report, owned by the caller. RG_SETTING for a tree, a directory or a baseline that cannot be

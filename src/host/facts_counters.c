@@ -4,6 +4,7 @@
 #include "host/facts_counters.h"
 
 #include "base/attr.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "host/ethtool.h"
 #include "host/facts.h"
@@ -85,7 +86,7 @@ static void read_directory(struct rg_source *source, struct rg_host_facts *facts
         }
         rg_source_number(source, &number, "%s/%s", base, names.name[i]);
         counter.now = number.value;
-        if (rg_reading_ok(&number.at)) {
+        if (rg_reading_ok(&number.at) && number.value >= 0) {
             enter(&facts->counters, &counter, again);
         }
     }
@@ -103,7 +104,7 @@ bool rg_host_parse_counters(struct span json, const char *netdev, bool again,
     json_object_foreach(document, name, value)
     {
         struct rg_counter counter = {.is_netdev = true, .now = json_integer_value(value)};
-        if (json_is_integer(value) && set_names(&counter, netdev, name)) {
+        if (counter.now >= 0 && json_is_integer(value) && set_names(&counter, netdev, name)) {
             enter(counters, &counter, again);
         }
     }
@@ -121,7 +122,8 @@ static void read_netdev(struct rg_source *source, struct rg_host_facts *facts, c
     char where[RG_HOST_PATH_MAX + 1];
     rg_source_number(source, &number, "/sys/class/net/%s/carrier_changes", netdev);
     counter.now = number.value;
-    if (rg_reading_ok(&number.at) && set_names(&counter, netdev, "carrier_changes")) {
+    if (rg_reading_ok(&number.at) && number.value >= 0 &&
+        set_names(&counter, netdev, "carrier_changes")) {
         enter(&facts->counters, &counter, again);
     }
     snprintf(name, sizeof name, "ioctl/ethtool-stats/%s.json", netdev);
@@ -182,6 +184,17 @@ static uint64_t read_apart(struct rg_source *source, uint64_t measured_ms)
     return rg_host_json_unsigned(document, "ms");
 }
 
+static void wait_for_it(struct rg_source *source, unsigned ms)
+{
+    while (ms > 0) {
+        unsigned slice = RG_MIN(ms, 1000u);
+        struct timespec pause = {.tv_sec = slice / 1000, .tv_nsec = (long)(slice % 1000) * 1000000};
+        rg_source_alive(source);
+        (void)nanosleep(&pause, NULL);
+        ms -= slice;
+    }
+}
+
 static void read_second(struct rg_source *source, struct rg_host_facts *facts, uint64_t first_ms)
 {
     struct rg_host_counters *counters = &facts->counters;
@@ -189,9 +202,7 @@ static void read_second(struct rg_source *source, struct rg_host_facts *facts, u
         return;
     }
     if (rg_source_is_live(source)) {
-        unsigned ms = facts->plan.interval_ms;
-        struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-        (void)nanosleep(&pause, NULL);
+        wait_for_it(source, facts->plan.interval_ms);
     }
     read_once(source, facts, true);
     counters->apart_ms = read_apart(source, rg_clock_ms() - first_ms);
@@ -220,7 +231,7 @@ bool rg_host_parse_baseline(struct span json, struct rg_host_facts *facts)
         char name[RG_HOST_COUNTER_SUBJECT + RG_HOST_WORD_MAX + 8];
         snprintf(name, sizeof name, "%s %s", counter->subject, counter->name);
         const json_t *value = json_object_get(list, name);
-        if (json_is_integer(value)) {
+        if (json_is_integer(value) && json_integer_value(value) >= 0) {
             counter->before = json_integer_value(value);
             counter->has_before = true;
         }

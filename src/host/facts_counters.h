@@ -18,7 +18,7 @@ struct rg_counter {
     bool is_hardware; /* of hw_counters; else of counters, or of the interface */
     bool is_netdev;   /* the subject is an interface: carrier_changes, ethtool -S */
     bool has_before;
-    int64_t before, now;
+    int64_t before, now; /* not negative */
 };
 
 struct rg_host_counters {

@@ -19,6 +19,7 @@
 #define DOCUMENT_BYTES   ((size_t)256 << 10)
 #define PROBE_MS         2000
 #define PORTS_PER_DEVICE 8
+#define GID_INDEXES      256
 #define ROCE_UDP_PORT    "4791"
 
 /* ---- GIDs ---- */
@@ -71,7 +72,8 @@ static void read_gids(struct rg_source *source, const char *base, struct rg_host
     RG_CLEANUP(rg_names_free) struct rg_names names;
     rg_source_list(source, &names, "%s/gids", base);
     port->gids_at = names.at;
-    for (size_t i = 0; i < names.count; i++) {
+    /* An address handle holds the index in a byte; soft-RoCE has a thousand. */
+    for (size_t i = 0; i < RG_MIN(names.count, (size_t)GID_INDEXES); i++) {
         read_gid(source, base, names.name[i], port);
     }
 }
@@ -122,7 +124,7 @@ static void find_netdev(const struct rg_host_devices *devices, struct rg_host_po
     for (size_t i = 0; device->pci.text[0] && i < devices->netdev_count; i++) {
         const struct rg_netdev *netdev = &devices->netdevs[i];
         if (strcmp(netdev->pci.text, device->pci.text) == 0 &&
-            netdev->dev_port.value + 1 == port->number) {
+            netdev->dev_port.value == (int64_t)port->number - 1) {
             memcpy(port->netdev, netdev->name, sizeof port->netdev);
             return;
         }

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -19,6 +20,7 @@
 
 #define PIECE_BYTES   16384
 #define DIE_WITHIN_MS 200
+#define LOOK_MS       100
 
 int rg_probe_write(int fd, const char *text, size_t len)
 {
@@ -59,18 +61,40 @@ static void take(const char *bytes, size_t len, struct rg_buf *out, struct rg_pr
     rg_buf_add(out, bytes, len);
 }
 
+/* How long the child has made no progress. */
+struct stall {
+    const struct rg_probe_watch *watch; /* NULL: nobody watches */
+    unsigned progress;
+    uint64_t since_ms;
+};
+
+static bool is_stalled(struct stall *stall, uint64_t now_ms)
+{
+    if (!stall->watch) {
+        return false;
+    }
+    unsigned progress = atomic_load(&stall->watch->progress);
+    if (progress != stall->progress) {
+        stall->progress = progress;
+        stall->since_ms = now_ms;
+    }
+    return now_ms - stall->since_ms >= stall->watch->stall_ms;
+}
+
 /* Until the end of the pipe; false when the time is over first. */
-static bool collect(int fd, uint64_t deadline_ms, struct rg_buf *out,
-                    struct rg_probe_result *result)
+static bool collect(int fd, uint64_t deadline_ms, const struct rg_probe_watch *watch,
+                    struct rg_buf *out, struct rg_probe_result *result)
 {
     char piece[PIECE_BYTES];
+    struct stall stall = {.watch = watch, .since_ms = rg_clock_ms()};
+    uint64_t look_ms = watch ? LOOK_MS : 60000;
     for (;;) {
         uint64_t now = rg_clock_ms();
-        if (now >= deadline_ms) {
+        if (now >= deadline_ms || is_stalled(&stall, now)) {
             return false;
         }
         struct pollfd item = {.fd = fd, .events = POLLIN};
-        int ready = poll(&item, 1, (int)RG_MIN(deadline_ms - now, (uint64_t)60000));
+        int ready = poll(&item, 1, (int)RG_MIN(deadline_ms - now, look_ms));
         if (ready <= 0) {
             continue;
         }
@@ -123,6 +147,13 @@ static void finish(pid_t pid, bool in_time, uint64_t deadline_ms, struct rg_prob
 int rg_probe_run(rg_probe_function *function, void *argument, unsigned timeout_ms,
                  struct rg_buf *out, struct rg_probe_result *ret_result, struct rg_error *err)
 {
+    return rg_probe_run_watched(function, argument, timeout_ms, NULL, out, ret_result, err);
+}
+
+int rg_probe_run_watched(rg_probe_function *function, void *argument, unsigned timeout_ms,
+                         const struct rg_probe_watch *watch, struct rg_buf *out,
+                         struct rg_probe_result *ret_result, struct rg_error *err)
+{
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return rg_fail_errno(err, RG_SERVICE_UNAVAILABLE, errno, "There is no pipe for a probe");
@@ -140,7 +171,7 @@ int rg_probe_run(rg_probe_function *function, void *argument, unsigned timeout_m
     close(RG_TAKE_FD(writer));
     (void)setpgid(pid, pid);
     struct rg_probe_result result = {.end = RG_PROBE_DONE};
-    bool in_time = collect(reader, deadline_ms, out, &result);
+    bool in_time = collect(reader, deadline_ms, watch, out, &result);
     finish(pid, in_time, deadline_ms, &result);
     *ret_result = result;
     return 0;

@@ -39,6 +39,18 @@ typedef int rg_probe_function(void *argument, int fd);
 int rg_probe_run(rg_probe_function *function, void *argument, unsigned timeout_ms,
                  struct rg_buf *out, struct rg_probe_result *ret_result, struct rg_error *err);
 
+/* What a child that is watched shares with its parent: it changes `progress` as long as it gets on.
+ */
+struct rg_probe_watch {
+    _Atomic unsigned progress;
+    unsigned stall_ms; /* without a change it counts as hanging */
+};
+
+/* The same, ending early when the child makes no progress. `watch` is in shared memory. */
+int rg_probe_run_watched(rg_probe_function *function, void *argument, unsigned timeout_ms,
+                         const struct rg_probe_watch *watch, struct rg_buf *out,
+                         struct rg_probe_result *ret_result, struct rg_error *err);
+
 /* A command from the system's directories, in the C locale, without input; its standard error is
  * dropped. argv ends with NULL. */
 int rg_probe_command(const char *const *argv, unsigned timeout_ms, struct rg_buf *out,

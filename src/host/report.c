@@ -149,3 +149,46 @@ enum rg_verdict rg_report_group_verdict(const json_t *report, enum rg_group grou
     }
     return worst;
 }
+
+static bool is_of_rdma(const json_t *check)
+{
+    static const enum rg_group groups[] = {RG_GROUP_devices, RG_GROUP_ports, RG_GROUP_lossless};
+    const char *name = json_string_value(json_object_get(check, "group"));
+    for (size_t i = 0; name && i < RG_ARRAY_LENGTH(groups); i++) {
+        if (strcmp(name, rg_group_name(groups[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_unwell(const json_t *check, json_t *list)
+{
+    size_t index;
+    json_t *finding;
+    json_array_foreach(json_object_get(check, "findings"), index, finding)
+    {
+        if (parse_verdict(json_object_get(finding, "verdict")) < RG_VERDICT_WARN) {
+            continue;
+        }
+        json_t *copy = json_copy(finding);
+        (void)json_object_set(copy, "check", json_object_get(check, "id"));
+        (void)json_array_append_new(list, copy);
+    }
+}
+
+json_t *rg_report_rdma(const json_t *report)
+{
+    enum rg_verdict worst = RG_VERDICT_SKIP;
+    json_t *list = json_array();
+    size_t index;
+    const json_t *check;
+    json_array_foreach(json_object_get(report, "checks"), index, check)
+    {
+        if (is_of_rdma(check)) {
+            worst = RG_MAX(worst, parse_verdict(json_object_get(check, "verdict")));
+            add_unwell(check, list);
+        }
+    }
+    return json_pack("{s:s, s:o}", "verdict", rg_verdict_name(worst), "findings", list);
+}

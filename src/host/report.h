@@ -27,6 +27,10 @@ enum rg_verdict rg_report_verdict(const json_t *report);
 /* Of the checks of one group of the report. */
 enum rg_verdict rg_report_group_verdict(const json_t *report, enum rg_group group);
 
+/* What RDMA stands on (devices, ports, lossless Ethernet), short: {"verdict", "findings": those
+ * that are not well}, for health pages. The caller owns it; NULL when out of memory. */
+json_t *rg_report_rdma(const json_t *report);
+
 struct rg_report_style {
     bool colour;
     bool verbose; /* every finding, with value, origin and remedy */

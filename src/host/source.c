@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -38,7 +39,7 @@ struct rg_source {
     size_t denial_count;
     char avoided[AVOID_MAX][RG_HOST_PATH_MAX + 1];
     size_t avoided_count;
-    char *watcher;
+    struct rg_source_watch *watch;
     int capture; /* directory to write to, or -1 */
     struct rg_error capture_error;
     bool capture_failed;
@@ -195,9 +196,24 @@ void rg_source_avoid(struct rg_source *source, const char *path)
     }
 }
 
-void rg_source_watch(struct rg_source *source, char ret_path[RG_HOST_PATH_MAX + 1])
+void rg_source_watch(struct rg_source *source, struct rg_source_watch *watch)
 {
-    source->watcher = ret_path;
+    source->watch = watch;
+}
+
+void rg_source_alive(struct rg_source *source)
+{
+    if (source->watch) {
+        atomic_fetch_add(&source->watch->probe.progress, 1);
+    }
+}
+
+static void note_path(struct rg_source *source, const char *path)
+{
+    if (source->watch) {
+        snprintf(source->watch->path, sizeof source->watch->path, "%s", path);
+        rg_source_alive(source);
+    }
 }
 
 /* ---- Capturing ---- */
@@ -479,9 +495,7 @@ static bool begin(struct rg_source *source, struct rg_reading *ret_at, const cha
         ret_at->os_errno = ENAMETOOLONG;
         return false;
     }
-    if (source->watcher) {
-        memcpy(source->watcher, ret_at->path, sizeof ret_at->path);
-    }
+    note_path(source, ret_at->path);
     ret_at->os_errno = denied(source, ret_at->path);
     if (ret_at->os_errno && is_missing(ret_at->os_errno)) {
         ret_at->state = RG_READ_MISSING;
@@ -850,6 +864,7 @@ void rg_source_probe(struct rg_source *source, const char *name, const char *whe
     struct rg_probe_result result;
     size_t start = out->len;
     *ret_at = (struct rg_reading){0};
+    note_path(source, name);
     if (!source->is_live) {
         read_document(source, name, out, ret_at);
     } else if (rg_probe_run(function, argument, timeout_ms, out, &result, &err) < 0) {
@@ -867,6 +882,7 @@ void rg_source_command(struct rg_source *source, const char *name, const char *c
     struct rg_probe_result result;
     size_t start = out->len;
     *ret_at = (struct rg_reading){0};
+    note_path(source, name);
     if (!source->is_live) {
         read_document(source, name, out, ret_at);
     } else if (rg_probe_command(argv, timeout_ms, out, &result, &err) < 0) {

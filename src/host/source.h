@@ -82,8 +82,17 @@ int rg_source_capture_result(const struct rg_source *source, struct rg_error *er
 /* Reads below this path answer UNREADABLE with ETIMEDOUT at once: something hung there before. */
 void rg_source_avoid(struct rg_source *source, const char *path);
 
-/* Where the path being read is noted, for a watcher that shares the memory; NULL for nowhere. */
-void rg_source_watch(struct rg_source *source, char ret_path[RG_HOST_PATH_MAX + 1]);
+/* Where progress and the path being read are noted, for a parent that shares the memory. */
+struct rg_source_watch {
+    struct rg_probe_watch probe;
+    char path[RG_HOST_PATH_MAX + 1];
+};
+
+/* NULL for nowhere. */
+void rg_source_watch(struct rg_source *source, struct rg_source_watch *watch);
+
+/* For readers that wait on purpose: tells the parent that they live. */
+void rg_source_alive(struct rg_source *source);
 
 /* The second reading of what changes. In a tree: false when there is none. */
 bool rg_source_again(struct rg_source *source, bool again);

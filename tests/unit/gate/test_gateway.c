@@ -136,6 +136,11 @@ static void test_serves_and_tells(void **state)
     open_gateway();
     ask(rg_gateway_admin_port(gateway), "/-/ready", &answer);
     assert_int_equal(answer.status, 200);
+    assert_null(strstr(rg_buf_text(&answer.body), "\"host\""));
+    assert_int_equal(rg_gateway_set_host(gateway, "{\"verdict\":\"warn\"}", NULL), 0);
+    ask(rg_gateway_admin_port(gateway), "/-/ready", &answer);
+    assert_int_equal(answer.status, 200);
+    assert_non_null(strstr(rg_buf_text(&answer.body), "\"verdict\": \"warn\""));
     ask(rg_gateway_port(gateway), "/bucket/some%20key?x-id=GetObject", &answer);
     assert_int_equal(answer.status, 403);
     char id[32];

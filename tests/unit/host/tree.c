@@ -311,6 +311,62 @@ char *tree_make(const char *name, const char *changes, struct rg_host_plan *ret_
     return root;
 }
 
+/* ---- Spoiling ---- */
+
+static unsigned spoil_state;
+
+static unsigned next_random(void)
+{
+    spoil_state = spoil_state * 1103515245u + 12345u;
+    return spoil_state >> 16;
+}
+
+static void write_rubbish(const char *path)
+{
+    static const char *const rubbish[] = {
+        "",
+        "-9223372036854775809\n",
+        "18446744073709551615\n",
+        "4294967295",
+        "{\"known\": 1}",
+        "[]",
+        "[[[[[[[[[[[[[[[[[[",
+        "{\"known\": true, \"pfc\": 1e99, \"dscp\": []}",
+        "\xff\xfe\xfd",
+        "0x",
+        "{\"libraries\": {}, \"devices\": [{\"name\": 3, \"ports\": {}}, null, \"x\"]}",
+        " \n \n",
+        "{\"pause\": 3, \"flags\": {\"fw-lldp-agent\": {}}}",
+        "%s%n%s%n",
+        "../../../../etc/passwd"};
+    unsigned which = next_random() % (RG_ARRAY_LENGTH(rubbish) + 2);
+    rg_autofclose FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    if (which < RG_ARRAY_LENGTH(rubbish)) {
+        fputs(rubbish[which], file);
+        return;
+    }
+    for (unsigned i = 0; i < 70000; i++) {
+        fputc(which == RG_ARRAY_LENGTH(rubbish) ? '7' : (int)(next_random() & 255), file);
+    }
+}
+
+static int spoil_one(const char *path, const struct stat *st, int type, struct FTW *walk)
+{
+    (void)st;
+    (void)walk;
+    if (type == FTW_F && next_random() % 2) {
+        write_rubbish(path);
+    }
+    return 0;
+}
+
+void tree_spoil(const char *directory, unsigned seed)
+{
+    spoil_state = seed;
+    assert_int_equal(nftw(directory, spoil_one, 16, FTW_PHYS), 0);
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
 {
     (void)st;

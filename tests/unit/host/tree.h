@@ -11,6 +11,10 @@
  * directory, malloc'ed. Errors in a tree fail the test. */
 char *tree_make(const char *name, const char *changes, struct rg_host_plan *ret_plan);
 
+/* Puts rubbish into about half of its files, by the seed: nothing, binary, too much, too large
+ * numbers, JSON of another kind. */
+void tree_spoil(const char *directory, unsigned seed);
+
 /* Removes it and frees the name. */
 void tree_remove(char *directory);
 

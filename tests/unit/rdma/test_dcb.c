@@ -154,6 +154,38 @@ static void test_traffic_class(void **state)
     }
 }
 
+/* Classes, the switch's flow control, and who is in charge: for those who report. */
+static void test_what_else_it_tells(void **state)
+{
+    (void)state;
+    struct ieee_ets ets = {.tc_tx_bw = {40, 60}, .tc_tsa = {2, 2}, .prio_tc = {0, 0, 0, 1}};
+    struct ieee_pfc peer = {.pfc_en = 1 << 4};
+    uint8_t dcbx = RG_DCBX_HOST | RG_DCBX_IEEE;
+    begin();
+    size_t ieee = open_attribute(DCB_ATTR_IEEE);
+    attribute(DCB_ATTR_IEEE_ETS, &ets, sizeof ets);
+    attribute(DCB_ATTR_IEEE_PEER_PFC, &peer, sizeof peer);
+    close_attribute(ieee, 0);
+    attribute(DCB_ATTR_DCBX, &dcbx, 1);
+    end();
+    struct rg_dcb dcb = parse();
+    assert_true(dcb.has_ets && dcb.has_peer_pfc && dcb.has_dcbx);
+    assert_int_equal(dcb.class_of_priority[3], 1);
+    assert_int_equal(dcb.bandwidth[1], 60);
+    assert_int_equal(dcb.algorithm[0], 2);
+    assert_int_equal(dcb.peer_pfc_enabled, 1 << 4);
+    assert_int_equal(dcb.pfc_enabled, 0);
+    assert_int_equal(dcb.dcbx, RG_DCBX_HOST | RG_DCBX_IEEE);
+
+    begin();
+    ieee = open_attribute(DCB_ATTR_IEEE);
+    attribute(DCB_ATTR_IEEE_ETS, &ets, 10);
+    close_attribute(ieee, 0);
+    end();
+    struct rg_error err = RG_ERROR_INIT;
+    assert_int_equal(rg_dcb_parse(message, len, &dcb, &err), -RG_PARSE);
+}
+
 static void refuse(size_t length, enum rg_code code)
 {
     struct rg_dcb dcb;
@@ -243,9 +275,13 @@ static void test_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing),           cmocka_unit_test(test_traffic_class),
-        cmocka_unit_test(test_kernel_says_no),    cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_attribute_lengths), cmocka_unit_test(test_read),
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_traffic_class),
+        cmocka_unit_test(test_what_else_it_tells),
+        cmocka_unit_test(test_kernel_says_no),
+        cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_attribute_lengths),
+        cmocka_unit_test(test_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
