@@ -6,11 +6,13 @@
 
 #include <stdlib.h>
 
+/* Reads every byte, so that the sanitizer sees spans that point elsewhere. */
+static volatile unsigned char seen;
+
 static void check_span(struct span text)
 {
-    volatile unsigned sum = 0;
     for (size_t i = 0; i < text.len; i++) {
-        sum += (unsigned char)text.ptr[i];
+        seen ^= (unsigned char)text.ptr[i];
     }
 }
 
