@@ -86,6 +86,7 @@ static const struct {
     {"MT-USER", "APP-ERRNO"},
     {"ML-HEALTH-OK", "ML-RESET"},
     {"ML-ACCESSREG", "ML-CMDERR"},
+    {"GPU-XID-APP", "GPU-XID"},
     {"ML-CMDENT", "IPOIB"},
     {"ML-PORTMOD-OK", "ML-PORTMOD"},
     {"FRAME-RDMA", "FRAME-KERNEL"},
