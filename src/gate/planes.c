@@ -17,12 +17,15 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
-#define TICK_MS          1000u
-#define SESSION_EVICT_MS 2000u
-#define ALIGNMENT        4096
-#define KEY_BYTES_MAX    256u
-#define NAME_BYTES_MAX   64u
+#define TICK_MS           1000u
+#define SESSION_EVICT_MS  2000u
+#define ALIGNMENT         4096
+#define FILES_PER_REQUEST 4 /* as the start-up check of the command counts */
+#define FILES_OWN         64
+#define KEY_BYTES_MAX     256u
+#define NAME_BYTES_MAX    64u
 
 /* Why a request is declined, in the order of the table below. */
 static const char *const reasons[] = {
@@ -376,6 +379,25 @@ static int open_all(struct rg_planes *planes, struct rg_buf *summary, struct rg_
     return 0;
 }
 
+/* Each session has a completion channel, a descriptor: too few would starve the listener. */
+static int check_file_limit(const struct rg_settings *settings, struct rg_error *err)
+{
+    struct rlimit limit;
+    int64_t need = settings->connections_max + FILES_PER_REQUEST * settings->requests_max +
+                   settings->rdma_sessions_max + settings->rdma_lanes + FILES_OWN;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_max == RLIM_INFINITY ||
+        (int64_t)limit.rlim_max >= need) {
+        return 0;
+    }
+    return rg_failf(err, RG_SETTING,
+                    "setting rdma-sessions-max is %" PRId64 ", which with connections-max %" PRId64
+                    " and requests-max %" PRId64 " needs %" PRId64
+                    " open files, but the limit (ulimit -Hn) is %llu; raise it (LimitNOFILE=) or "
+                    "lower one of them",
+                    settings->rdma_sessions_max, settings->connections_max, settings->requests_max,
+                    need, (unsigned long long)limit.rlim_max);
+}
+
 /* Only reliable connections have sessions. */
 static int open_sessions(struct rg_planes *planes, struct rg_error *err)
 {
@@ -391,7 +413,8 @@ static int open_sessions(struct rg_planes *planes, struct rg_error *err)
     };
     for (size_t i = 0; i < planes->count; i++) {
         if (planes->planes[i]->kind == RG_TRANSPORT_RC) {
-            return rg_sessions_new(&config, &planes->sessions, err);
+            int rc = check_file_limit(settings, err);
+            return rc < 0 ? rc : rg_sessions_new(&config, &planes->sessions, err);
         }
     }
     return 0;

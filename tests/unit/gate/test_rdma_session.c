@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -77,6 +78,9 @@ static int begin_with(void (*configure)(void))
     set(RG_SETTING_rdma_staging_max, "1M");
     set(RG_SETTING_rdma_staging_account_max, "1M");
     set(RG_SETTING_rdma_queue_wait, "50ms");
+    set(RG_SETTING_connections_max, "64");
+    set(RG_SETTING_requests_max, "64");
+    set(RG_SETTING_rdma_sessions_max, "64");
     if (configure) {
         configure();
     }
@@ -132,6 +136,25 @@ static void turn_off(void)
 static int begin_off(void **state)
 {
     return begin_with(turn_off);
+}
+
+static void too_few_descriptors_stop_the_start(void **state)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    RG_BUF(summary, 4096);
+    struct rg_planes *planes;
+    set(RG_SETTING_rdma_sessions_max, "65536");
+    set(RG_SETTING_connections_max, "1000000");
+    set(RG_SETTING_requests_max, "65536");
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_max > 1300000) {
+        skip();
+    }
+    assert_int_equal(rg_planes_open_with(&world.settings, find_transport, &planes, &summary, &err),
+                     -RG_SETTING);
+    assert_non_null(strstr(err.message, "rdma-sessions-max"));
+    assert_non_null(strstr(err.message, "ulimit -Hn"));
 }
 
 /* Nothing may be left of any test but sessions that nobody ended. */
@@ -703,7 +726,7 @@ static void ready_is_strict(void **state)
     struct sending sending = preparing("GET", "/bucket/key", "10");
     prepare(&sending, &prepared);
     struct prepared unknown = prepared;
-    unknown.session[0] ^= 1;
+    unknown.session[0] = unknown.session[0] == '0' ? '1' : '0';
     sending = getting_ready(&unknown, memory);
     expect(&sending, 404, "NoSuchRdmaSession");
     sending = getting_ready(&prepared, memory);
@@ -846,6 +869,7 @@ int main(void)
         TEST(an_object_that_changed_is_seen_at_ready),
         TEST(a_wrong_push_stores_nothing),
         NARROW_TEST(peers_that_are_late),
+        TEST(too_few_descriptors_stop_the_start),
         cmocka_unit_test_setup_teardown(without_rdma_all_is_declined, begin_off, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
