@@ -376,6 +376,23 @@ static void add_module_net(struct rg_lnet_module *module, struct span net, struc
     module->count++;
 }
 
+/* "ib0,ib1[0,1]": commas in square brackets separate CPU partitions. */
+static void add_module_interfaces(struct rg_lnet_module *module, struct span net, struct span list)
+{
+    size_t begin = 0, depth = 0;
+    for (size_t i = 0; i <= list.len; i++) {
+        char c = i < list.len ? list.ptr[i] : ',';
+        if (c == '[') {
+            depth++;
+        } else if (c == ']' && depth) {
+            depth--;
+        } else if (i == list.len || (c == ',' && depth == 0)) {
+            add_module_net(module, net, rg_span(list.ptr + begin, i - begin));
+            begin = i + 1;
+        }
+    }
+}
+
 /* "o2ib0(ib0,ib1),tcp(eth0)": commas inside brackets separate interfaces. */
 static void parse_networks(struct rg_lnet_module *module, struct span text)
 {
@@ -390,9 +407,7 @@ static void parse_networks(struct rg_lnet_module *module, struct span text)
             ptrdiff_t close = rg_span_find(text, ')');
             size_t length = close < 0 ? text.len : (size_t)close;
             struct span inside = rg_span_skip(rg_span_head(text, length), 1);
-            while (inside.ptr) {
-                add_module_net(module, net, rg_span_cut(&inside, ','));
-            }
+            add_module_interfaces(module, net, inside);
             text = rg_span_skip(text, length + 1);
         } else if (net.len) {
             add_module_net(module, net, RG_SPAN_EMPTY);
