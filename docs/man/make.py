@@ -12,7 +12,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-COMMANDS = ["bench", "cat", "cp", "doctor", "ls", "mb", "presign", "rb", "rm", "stat", "sync"]
+COMMANDS = ["bench", "cat", "cp", "diagnose", "doctor", "ls", "mb", "presign", "rb", "rm", "stat", "sync"]
 
 
 def read(*path):
@@ -92,7 +92,7 @@ def section_1(binary, command):
     out += "".join(".PP\n" + escape(one) + "\n" for one in paragraphs if one)
     out += ".SH OPTIONS\n" + "".join(
         ".TP\n\\fB%s\\fR\n%s\n" % (escape(option[1]), escape(option[2])) for option in options)
-    if command != "doctor":  # which asks no gateway, and whose help tells its exit status
+    if command not in ("diagnose", "doctor"):  # which ask no gateway, and whose help tells their exit status
         out += (".SH ENVIRONMENT\nEndpoint, region, credentials and CA certificates come from the variables and files\n"
                 "that other AWS tools use; see\n.BR rg_client_open (3).\n")
         out += (".SH EXIT STATUS\n0: done. 1: it was asked rightly and could not be done. 2: a word, option, setting\n"

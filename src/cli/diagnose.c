@@ -73,12 +73,10 @@ void rg_cli_diagnose_help(struct rg_buf *out)
         "not be\nread (the others were).\n\n"
         "`railgate diagnose explain ID` tells about one kind of message.\n\n");
     rg_cli_help_options(options, out);
-    rg_buf_add_text(out,
-                    "  --rules FILE           a site's own messages (docs/messages.md); may be "
-                    "given again\n"
-                    "  --tz [NODE=]ZONE       zone of a node's wall clock, or of all: "
-                    "Asia/Seoul, +09:00;\n"
-                    "                         may be given again\n");
+    rg_buf_add_text(
+        out,
+        "  --rules FILE               a site's own messages (docs/messages.md); may come often\n"
+        "  --tz [NODE=]ZONE           zone of a wall clock (Asia/Seoul, +09:00); may come often\n");
 }
 
 /* ---- Words ---- */

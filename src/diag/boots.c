@@ -40,6 +40,8 @@ struct mark {
 struct boot_id {
     uint64_t hash; /* of node and id; 0: free */
     uint32_t boot;
+    uint32_t lines; /* saturating */
+    bool known;     /* another file's lines showed which boot it is */
 };
 
 struct tally {
@@ -56,8 +58,7 @@ struct rg_boots {
     struct boot_id *ids;
     uint32_t id_count;
     uint32_t id_room;
-    uint64_t last_id; /* hash, and its boot */
-    uint32_t last_id_boot;
+    uint32_t last_id;      /* slot of the last line's */
     struct tally *tallies; /* by node */
     uint32_t tally_room;
 };
@@ -209,11 +210,11 @@ static uint64_t hash_line(const struct rg_record *record, int64_t usec)
 }
 
 /* The mark of a line: remembered already, or where it goes. NULL: the line tells nothing. */
-static struct mark *find_mark(struct rg_boots *boots, const struct thread *thread,
+static struct mark *find_mark(struct rg_boots *boots, uint32_t lines,
                               const struct rg_record *record, int64_t usec, uint64_t *ret_hash)
 {
     uint64_t spread = mix(record->node, (uint64_t)usec);
-    if (usec < TELLING_USEC || (thread->lines > MARK_ALL_LINES && (spread & 7) != 0)) {
+    if (usec < TELLING_USEC || (lines > MARK_ALL_LINES && (spread & 7) != 0)) {
         return NULL;
     }
     *ret_hash = hash_line(record, usec);
@@ -254,31 +255,51 @@ static bool grow_ids(struct rg_boots *boots)
     return true;
 }
 
-/* The boot of that id. `begun`: the boot that the node's stream is in, when no id is known yet. */
-static uint32_t boot_of_id(struct rg_boots *boots, rg_node_id node, struct span id)
+/* The entry of that id, made when it is new; NULL at the ceiling and without memory. */
+static struct boot_id *find_id(struct rg_boots *boots, rg_node_id node, struct span id)
 {
     uint64_t hash = mix(node, 0x626f6f74);
     for (size_t i = 0; i < id.len; i++) {
         hash = (hash ^ (unsigned char)id.ptr[i]) * 0x100000001b3u;
     }
     hash = mix(hash, id.len) | 1;
-    if (hash == boots->last_id) {
-        return boots->last_id_boot;
+    if (boots->ids[boots->last_id].hash == hash) {
+        return &boots->ids[boots->last_id];
     }
     uint32_t slot = id_slot(boots->ids, boots->id_room, hash);
     if (boots->ids[slot].hash == 0) {
         bool full = boots->id_count >= IDS_MAX ||
                     ((boots->id_count + 1) * 2 > boots->id_room && !grow_ids(boots));
         if (full) {
-            return 0;
+            return NULL;
         }
         slot = id_slot(boots->ids, boots->id_room, hash);
         boots->ids[slot] = (struct boot_id){.hash = hash, .boot = next_boot(boots, node, true)};
         boots->id_count++;
     }
-    boots->last_id = hash;
-    boots->last_id_boot = boots->ids[slot].boot;
-    return boots->ids[slot].boot;
+    boots->last_id = slot;
+    return &boots->ids[slot];
+}
+
+/* The journal says which of its boots it is; lines that another file had before say which of ours.
+ */
+static void assign_by_id(struct rg_boots *boots, struct span id, struct rg_record *record)
+{
+    struct boot_id *entry = find_id(boots, record->node, id);
+    record->boot = entry ? entry->boot : 0;
+    if (!entry || record->second.kind != RG_STAMP_BOOT) {
+        return;
+    }
+    uint64_t hash;
+    struct mark *mark = find_mark(boots, entry->lines, record, record->second.usec, &hash);
+    entry->lines += entry->lines < UINT32_MAX;
+    if (is_marked(mark, hash, record->node)) {
+        entry->boot = entry->known ? entry->boot : mark->boot;
+        entry->known = true;
+        record->boot = entry->boot;
+    } else if (mark) {
+        *mark = (struct mark){.hash = hash, .boot = entry->boot, .node = record->node};
+    }
 }
 
 /* ---- Assigning ---- */
@@ -319,7 +340,7 @@ void rg_boots_assign(struct rg_boots *boots, uint32_t family, struct span id,
                      struct rg_record *record)
 {
     if (id.len > 0) {
-        record->boot = boot_of_id(boots, record->node, id);
+        assign_by_id(boots, id, record);
         return;
     }
     struct thread *thread = find_thread(boots, record->node, family);
@@ -330,7 +351,7 @@ void rg_boots_assign(struct rg_boots *boots, uint32_t family, struct span id,
     bool stamped = record->stamp.kind == RG_STAMP_BOOT || record->second.kind == RG_STAMP_BOOT;
     int64_t usec = record->stamp.kind == RG_STAMP_BOOT ? record->stamp.usec : record->second.usec;
     uint64_t hash = 0;
-    struct mark *mark = stamped ? find_mark(boots, thread, record, usec, &hash) : NULL;
+    struct mark *mark = stamped ? find_mark(boots, thread->lines, record, usec, &hash) : NULL;
     bool known = is_marked(mark, hash, record->node);
     bool version = is_first_kernel_line(record);
     bool fresh = thread->lines == 0 && !thread->has_boot_stamp;

@@ -332,6 +332,25 @@ static void the_same_boot_in_two_files(void **state)
     }
 }
 
+static void the_boot_of_a_journal_is_known_by_the_ring(void **state)
+{
+    WITH_COLLECTOR(all)
+    {
+        collect_span(all, "ring", "gpu01", REFERENCE_USEC,
+                     rg_span_text("[  100.000001] first\n[  200.000002] second\n"));
+        collect_span(
+            all, "journal", NULL, REFERENCE_USEC,
+            rg_span_text("{\"_HOSTNAME\":\"gpu01\",\"_BOOT_ID\":\"old\",\"MESSAGE\":\"zero\"}\n"
+                         "{\"_HOSTNAME\":\"gpu01\",\"_BOOT_ID\":\"now\",\"MESSAGE\":\"second\","
+                         "\"_SOURCE_MONOTONIC_TIMESTAMP\":\"200000002\"}\n"
+                         "{\"_HOSTNAME\":\"gpu01\",\"_BOOT_ID\":\"now\",\"MESSAGE\":\"third\"}\n"));
+        assert_int_equal(all->items[1].record.boot, 0);
+        assert_int_equal(all->items[2].record.boot, 1);
+        assert_int_equal(all->items[3].record.boot, 0);
+        assert_int_equal(all->items[4].record.boot, 0);
+    }
+}
+
 static void a_file_without_boot_stamps_beside_one_with(void **state)
 {
     WITH_COLLECTOR(all)
@@ -408,6 +427,7 @@ int main(void)
         cmocka_unit_test(boots_by_stamps_that_go_back),
         cmocka_unit_test(boots_by_the_kernels_first_line),
         cmocka_unit_test(the_same_boot_in_two_files),
+        cmocka_unit_test(the_boot_of_a_journal_is_known_by_the_ring),
         cmocka_unit_test(a_file_without_boot_stamps_beside_one_with),
         cmocka_unit_test(years_from_the_end_of_the_file),
         cmocka_unit_test(a_file_of_more_than_a_year),

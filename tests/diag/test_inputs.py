@@ -1,0 +1,177 @@
+"""Inputs as users give them: every way in leads to the same verdict; what cannot be read is said."""
+import gzip
+import io
+import json
+import lzma
+import subprocess
+import tarfile
+import time
+
+import pytest
+
+from diagnosis import BINARY, LUSTRE, diagnose, run
+
+LOST = ("Lustre: scratch-OST0012-osc-ffff8881: Connection to scratch-OST0012 (at 192.0.2.73@o2ib) was "
+        "lost; in progress operations using this service will wait for recovery to complete")
+EXPIRED = ("Lustre: 70:0:(client.c:2310:ptlrpc_expire_one_request()) @@@ Request sent has timed out for "
+           "slow reply: [sent 1795962604/real 1795962604]  req@00000000f178e0a7 x1828787560993280/t0(0) "
+           "o4->scratch-OST0012-osc-ffff8881@192.0.2.73@o2ib:6/4 lens 488/448 e 0 to 1 dl 1795962611 ref "
+           "1 fl Rpc:XQr/0/ffffffff rc 0/-1 job:''")
+
+# The same two lines, said at 14:30:11 UTC, as each source writes them.
+SHAPES = {
+    "dmesg": "[  533.840297] {}",
+    "dmesg -T": "[Sun Nov 29 14:30:11 2026] {}",
+    "dmesg iso": "2026-11-29T14:30:11,123456+00:00 {}",
+    "kmsg": "4,1234,533840297,-;{}",
+    "syslog": "Nov 29 14:30:11 gpu01 kernel: {}",
+    "syslog in Seoul": "Nov 29 23:30:11 gpu01 kernel: [  533.840297] {}",
+    "short-iso": "2026-11-29T23:30:11+0900 gpu01 kernel: {}",
+    "rfc5424": "<4>1 2026-11-29T14:30:11.003Z gpu01 kernel - - - {}",
+    "pdsh": "gpu01: [  533.840297] {}",
+    "markdown": "> [  533.840297] {}",
+    "json": '{{"_HOSTNAME":"gpu01","__REALTIME_TIMESTAMP":"1795962611000000","MESSAGE":"{}"}}',
+    "export": "__REALTIME_TIMESTAMP=1795962611000000\n_HOSTNAME=gpu01\nMESSAGE={}\n",
+}
+
+
+def text_of(shape):
+    return "".join(SHAPES[shape].format(line) + "\n" for line in (EXPIRED, LOST))
+
+
+def essence(found):
+    """What must not depend on the way in."""
+    return [(one["scope"], one["cause"]["row"], one["targets"], one["nids"])
+            for one in found["incidents"]]
+
+
+def seconds(when):
+    return when["time"] if "time" in when else when
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_gives_the_same_verdict(shape):
+    found = diagnose("--node", "gpu01", "-", stdin=text_of(shape).encode())
+    plain = diagnose("--node", "gpu01", "-", stdin=text_of("dmesg").encode())
+    assert essence(found) == essence(plain) and found["incidents"]
+    assert [node["name"] for node in found["nodes"]] == ["gpu01"]
+    # The deadline in the first line dates all of them, whatever their own clock says.
+    assert "2026-11-29" in json.dumps(found) and "14:30:11" in json.dumps(found)
+
+
+def test_all_shapes_of_one_node_count_once_where_clocks_say_so(tmp_path):
+    """Ring, journal and messages of the same host hold the same lines."""
+    lines = [LOST.replace("OST0012", f"OST{i:04x}") for i in range(5)]
+    ring = "".join(f"[  53{i}.840297] {line}\n" for i, line in enumerate(lines))
+    both = "".join(f"Nov 29 14:30:1{i} gpu01 kernel: [  53{i}.840297] {line}\n"
+                   for i, line in enumerate(lines))
+    journal = "".join(json.dumps({"_HOSTNAME": "gpu01", "_BOOT_ID": "aa", "MESSAGE": line,
+                                  "__REALTIME_TIMESTAMP": str(1795962610000000 + i * 1000000),
+                                  "_SOURCE_MONOTONIC_TIMESTAMP": str(530840297 + i * 1000000)}) + "\n"
+                      for i, line in enumerate(lines))
+    (tmp_path / "gpu01.dmesg").write_text(ring)
+    (tmp_path / "messages").write_text(both)
+    (tmp_path / "journal.json").write_text(journal)
+    done = run("-v", "--json", tmp_path)
+    assert b"5 known messages, 10 collected twice" in done.stderr
+
+
+def archive(members, compress):
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for name, text in members.items():
+            facts = tarfile.TarInfo(name)
+            facts.size = len(text)
+            facts.mtime = int(time.time())
+            tar.addfile(facts, io.BytesIO(text))
+    return compress(raw.getvalue())
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress], ids=["tar", "gz", "xz"])
+def test_archives(tmp_path, compress):
+    members = {f"logs/gpu0{i}/dmesg": text_of("dmesg").encode() for i in range(1, 4)}
+    path = tmp_path / "bundle"
+    path.write_bytes(archive(members, compress))
+    for found in diagnose(path), diagnose("-", stdin=path.read_bytes()):
+        assert {node["name"] for node in found["nodes"]} == {"gpu01", "gpu02", "gpu03"}
+        assert found["incidents"]
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_is_judged(tmp_path):
+    good = tmp_path / "gpu01.log"
+    good.write_text(text_of("dmesg"))
+    binary = tmp_path / "core"
+    binary.write_bytes(bytes(range(32)) * 100)
+    for bad in tmp_path / "missing.log", binary:
+        done = run("--json", bad, good, expect=(2,))
+        assert bad.name.encode() in done.stderr
+        assert json.loads(done.stdout)["incidents"]
+    # Found on the way, it is mentioned and no fault.
+    done = run("--json", tmp_path)
+    assert done.returncode == 1 and b"core" in done.stderr
+    cut = tmp_path / "cut.tar.gz"
+    whole = archive({"gpu01.log": text_of("dmesg").encode(), "z": bytes(200000)}, gzip.compress)
+    cut.write_bytes(whole[:-20])
+    done = run("--json", cut)
+    assert b"truncated" in done.stderr
+
+
+def test_words_that_are_wrong():
+    for words in ([], ["--lang", "xx", "-"], ["--tz", "gpu01=Mars/Olympus", "-"], ["--bogus", "-"],
+                  ["--rules"], ["--json", "--markdown", "-"], ["explain", "NO-SUCH-ROW"]):
+        done = run(*words, stdin=b"", expect=(2,))
+        assert done.stderr.startswith(b"railgate")
+        assert done.stdout == b""
+
+
+def test_nothing_found_is_status_0():
+    assert run("-", stdin=b"").returncode == 0
+    assert run("-", stdin=b"[    1.000000] usb 1-1: new high-speed USB device\n").returncode == 0
+    assert run(LUSTRE / "01-healthy-mount.client.log").returncode == 0
+
+
+def test_zones_are_stated_or_not_made_up():
+    line = f"Nov 29 23:30:11 gpu01 kernel: {LOST}\n".encode()
+    unstated = json.dumps(diagnose("-", stdin=line))
+    assert "23:30:11" in unstated
+    for word in "gpu01=Asia/Seoul", "gpu01=+09:00", "Asia/Seoul":
+        stated = json.dumps(diagnose("--tz", word, "-", stdin=line))
+        assert "14:30:11" in stated, word
+
+
+def test_a_page_is_written_beside_the_report(tmp_path):
+    page = tmp_path / "report.html"
+    done = run("--html", page, "--markdown", "-", stdin=text_of("dmesg").encode())
+    assert done.stdout and page.read_text().lstrip().lower().startswith("<!doctype html")
+    run("--html", "/not/there/report.html", "-", stdin=text_of("dmesg").encode(), expect=(2,))
+
+
+def test_no_progress_where_there_is_no_terminal(tmp_path):
+    done = run("-", stdin=text_of("dmesg").encode() * 1000)
+    assert done.stderr == b""
+
+
+def test_live_reads_this_host_or_says_why_not():
+    done = subprocess.run([BINARY, "diagnose", "--live", "-v"], capture_output=True, timeout=120)
+    assert done.returncode in (0, 1, 2)
+    assert done.returncode != 2 or b"kernel ring" in done.stderr
+
+
+HOSTILE = {
+    "megabytes in a line": b"Lustre: " + b"x" * (3 << 20) + b"\n",
+    "NUL": b"[    1.000000] Lustre: \0\0\0\n" + LOST.encode().replace(b" ", b"\0") + b"\n",
+    "no UTF-8": b"[    1.000000] LustreError: \xff\xfe\xc0\xaf\xed\xa0\x80 failed\n",
+    "deep JSON": b'{"MESSAGE":' + b"[" * 50000 + b"\n" + b'{"a":' * 20000 + b"\n",
+    "braces": b'{"MESSAGE":"LustreError: x","y":{' + b'"z":{' * 10000 + b"\n",
+    "export": b"__CURSOR=x\nMESSAGE\n\xff\xff\xff\xff\xff\xff\xff\x7fLustre\n",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_lines(name):
+    text = HOSTILE[name] + b"\n" + text_of("dmesg").encode()
+    for words in ["--json"], ["--markdown"], []:
+        done = run(*words, "--node", "gpu01", "-", stdin=text)
+        if name != "export":
+            assert done.returncode == 1
+        done.stdout.decode()
