@@ -171,6 +171,9 @@ static void add_to_run(struct rg_correlation *correlation, struct rg_run *run,
         run->number = fresh->number;
         run->number_of = fresh->number_of;
     }
+    if (event->request.xid && run->xid_count < RG_RUN_XIDS) {
+        run->xids[run->xid_count++] = event->request.xid;
+    }
     run->nid_to = run->nid_to ? run->nid_to : fresh->nid_to;
     run->detail = run->detail ? run->detail : fresh->detail;
     run->network_error |= fresh->network_error;

@@ -13,6 +13,7 @@
 #define RG_RUNS_MAX      12288
 #define RG_RUN_PARTS_MAX 24 /* of one message about one subject, with long quiet times between */
 #define RG_RUN_QUOTES    3
+#define RG_RUN_XIDS      4
 #define RG_QUOTE_BYTES   420
 #define RG_INCIDENTS_MAX 200
 #define RG_NODES_SEEN    8192
@@ -101,6 +102,8 @@ struct rg_run {
     bool slow_reply;
     int64_t number;
     int64_t number_of;
+    uint64_t xids[RG_RUN_XIDS]; /* of the first requests */
+    size_t xid_count;
     struct rg_stamp first;
     struct rg_stamp last;
     uint64_t order;

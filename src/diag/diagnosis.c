@@ -92,6 +92,44 @@ void rg_phrase_render(const struct rg_diagnosis *diagnosis, const struct rg_phra
     }
 }
 
+#define KINDS_MAX 64
+
+size_t rg_incident_kinds(const struct rg_diagnosis *diagnosis, const struct rg_incident *incident,
+                         struct rg_kind_sum *ret_sums, size_t room)
+{
+    struct {
+        const struct rg_catalogue_row *row;
+        rg_word nodes[64];
+    } seen[KINDS_MAX];
+    size_t count = 0;
+    room = room < KINDS_MAX ? room : KINDS_MAX;
+    for (size_t i = 0; i < incident->consequence_count; i++) {
+        const struct rg_finding *finding = &diagnosis->findings[incident->consequences[i].finding];
+        size_t k = 0;
+        while (k < count && k < room && ret_sums[k].row != finding->row) {
+            k++;
+        }
+        if (k == room) {
+            count = room + 1; /* more than there is room for */
+            continue;
+        }
+        if (k == count) {
+            ret_sums[k] = (struct rg_kind_sum){.row = finding->row, .node = finding->node};
+            count++;
+        }
+        struct rg_kind_sum *sum = &ret_sums[k];
+        sum->count += finding->count;
+        size_t n = 0;
+        while (n < sum->nodes && seen[k].nodes[n] != finding->node) {
+            n++;
+        }
+        if (n == sum->nodes && n < RG_ARRAY_LENGTH(seen[k].nodes)) {
+            seen[k].nodes[sum->nodes++] = finding->node;
+        }
+    }
+    return count;
+}
+
 void rg_when_render(struct rg_when when, struct rg_buf *out)
 {
     if (when.kind == RG_WHEN_UNKNOWN) {

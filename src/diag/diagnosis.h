@@ -141,6 +141,7 @@ struct rg_cause {
     struct rg_phrase sentence;
     enum rg_layer layer;
     rg_word subject; /* the node, NID, device or target that is meant */
+    uint64_t count;  /* lines that said so, repeats included */
     struct rg_words quotes;
 };
 
@@ -186,6 +187,14 @@ struct rg_incident {
     int statuses[RG_INCIDENT_ERRORS_MAX]; /* ib_wc_status */
     size_t status_count;
     struct rg_phrases healthy; /* what is not broken */
+};
+
+/* Consequences of one kind, for reports that list kinds. */
+struct rg_kind_sum {
+    const struct rg_catalogue_row *row;
+    uint64_t count;
+    size_t nodes; /* different ones, up to 64 told apart */
+    rg_word node; /* the first */
 };
 
 struct rg_node_summary {
@@ -257,6 +266,11 @@ const char *rg_nature_name(enum rg_nature nature);
 const char *rg_data_name(enum rg_data data);
 const char *rg_confidence_name(enum rg_confidence confidence);
 const char *rg_urgency_name(enum rg_urgency urgency);
+
+/* Sums the incident's consequences by kind, in their order. Returns how many kinds there are; of
+ * more than `room` (at most 64), room + 1, and the others are left out. */
+size_t rg_incident_kinds(const struct rg_diagnosis *diagnosis, const struct rg_incident *incident,
+                         struct rg_kind_sum *ret_sums, size_t room);
 
 /* Time as people read it: "2026-11-29 14:30:11 UTC", "+533.840 s after boot", "-". */
 void rg_when_render(struct rg_when when, struct rg_buf *out);

@@ -16,6 +16,7 @@
 #define TARGETS_SHOWN 48
 #define BARS_SHOWN    4000
 #define AXES_SHOWN    4
+#define KINDS_SHOWN   24
 #define ROW_HEIGHT    22
 #define LABEL_WIDTH   170
 #define PLOT_WIDTH    1000
@@ -438,7 +439,7 @@ static void cause(const struct page *page, const struct rg_cause *what)
         escaped(page, what->row->title[page->language]);
         rg_buf_add_text(page->out, "</b> <span class=\"soft\">");
         escaped(page, what->row->id);
-        rg_buf_addf(page->out, ", %s ", rg_layer_name(what->layer));
+        rg_buf_addf(page->out, ", %s, × %" PRIu64 " ", rg_layer_name(what->layer), what->count);
         word(page, what->subject);
         rg_buf_add_text(page->out, "</span><br>");
         escaped(page, what->row->cause[page->language]);
@@ -510,19 +511,20 @@ static void one_incident(const struct page *page, const struct rg_incident *inci
     if (incident->consequence_count) {
         rg_buf_addf(page->out, "<h3>%s</h3><ul>",
                     either(page, "Consequences (not causes)", "결과 (원인 아님)"));
-        size_t shown = RG_MIN(incident->consequence_count, (size_t)20);
-        for (size_t i = 0; i < shown; i++) {
-            const struct rg_finding *finding =
-                &page->diagnosis->findings[incident->consequences[i].finding];
-            rg_buf_addf(page->out, "<li>%" PRIu64 " × %s, ", finding->count, finding->row->id);
-            word(page, finding->node);
-            rg_buf_add_text(page->out, ": ");
-            escaped(page, finding->row->title[page->language]);
-            rg_buf_add_text(page->out, "</li>");
+        struct rg_kind_sum sums[KINDS_SHOWN];
+        size_t kinds = rg_incident_kinds(page->diagnosis, incident, sums, KINDS_SHOWN);
+        for (size_t i = 0; i < RG_MIN(kinds, (size_t)KINDS_SHOWN); i++) {
+            rg_buf_addf(page->out, "<li>%" PRIu64 " × ", sums[i].count);
+            escaped(page, sums[i].row->title[page->language]);
+            rg_buf_addf(page->out, " <span class=\"soft\">%s, ", sums[i].row->id);
+            if (sums[i].nodes > 1) {
+                rg_buf_addf(page->out, "%zu %s", sums[i].nodes, either(page, "nodes", "개 노드"));
+            } else {
+                word(page, sums[i].node);
+            }
+            rg_buf_add_text(page->out, "</span></li>");
         }
-        if (shown < incident->consequence_count) {
-            rg_buf_addf(page->out, "<li>… %zu</li>", incident->consequence_count - shown);
-        }
+        rg_buf_add_text(page->out, kinds > KINDS_SHOWN ? "<li>…</li>" : "");
         rg_buf_add_text(page->out, "</ul>");
     }
     if (incident->errno_count || incident->status_count) {

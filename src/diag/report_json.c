@@ -167,6 +167,7 @@ static void cause(struct json *json, const struct rg_cause *what)
     field_text(json, "row", what->row ? what->row->id : "");
     field_text(json, "layer", rg_layer_name(what->layer));
     field_word(json, "subject", what->subject);
+    field_number(json, "count", (int64_t)what->count);
     if (what->row) {
         field_pair(json, "title", what->row->title);
         field_pair(json, "cause", what->row->cause);

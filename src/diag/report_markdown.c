@@ -8,6 +8,8 @@
 
 #include <inttypes.h>
 
+#define KINDS_SHOWN 12
+
 struct page {
     const struct rg_diagnosis *diagnosis;
     enum rg_language language;
@@ -128,7 +130,7 @@ static void cause(const struct page *page, const struct rg_cause *what)
     if (what->row) {
         rg_buf_add_text(page->out, "- ");
         escaped(page, what->row->title[page->language]);
-        rg_buf_addf(page->out, " (%s)", what->row->id);
+        rg_buf_addf(page->out, " (%s, × %" PRIu64 ")", what->row->id, what->count);
         if (what->subject) {
             rg_buf_add_text(page->out, ": ");
             escaped(page, rg_diagnosis_word(page->diagnosis, what->subject));
@@ -247,19 +249,20 @@ static void one_incident(const struct page *page, const struct rg_incident *inci
         rg_buf_addf(page->out, "\n**%s**\n\n",
                     either(page, "Consequences (not causes)", "결과로 나타난 메시지 (원인 아님)"));
     }
-    size_t shown = RG_MIN(incident->consequence_count, (size_t)10);
-    for (size_t i = 0; i < shown; i++) {
-        const struct rg_finding *finding =
-            &page->diagnosis->findings[incident->consequences[i].finding];
-        rg_buf_addf(page->out, "- %" PRIu64 " × ", finding->count);
-        escaped(page, finding->row->title[page->language]);
-        rg_buf_addf(page->out, " (%s), ", finding->row->id);
-        escaped(page, rg_diagnosis_word(page->diagnosis, finding->node));
+    struct rg_kind_sum sums[KINDS_SHOWN];
+    size_t kinds = rg_incident_kinds(page->diagnosis, incident, sums, KINDS_SHOWN);
+    for (size_t i = 0; i < RG_MIN(kinds, (size_t)KINDS_SHOWN); i++) {
+        rg_buf_addf(page->out, "- %" PRIu64 " × ", sums[i].count);
+        escaped(page, sums[i].row->title[page->language]);
+        rg_buf_addf(page->out, " (%s), ", sums[i].row->id);
+        if (sums[i].nodes > 1) {
+            rg_buf_addf(page->out, "%zu %s", sums[i].nodes, either(page, "nodes", "개 노드"));
+        } else {
+            escaped(page, rg_diagnosis_word(page->diagnosis, sums[i].node));
+        }
         rg_buf_add_char(page->out, '\n');
     }
-    if (shown < incident->consequence_count) {
-        rg_buf_addf(page->out, "- … %zu\n", incident->consequence_count - shown);
-    }
+    rg_buf_add_text(page->out, kinds > KINDS_SHOWN ? "- …\n" : "");
     next_steps(page, incident);
     list(page, "What not to do", "하지 말아야 할 것", &incident->avoid);
     list(page, "Confidence", "확신도의 이유", &incident->confidence_reasons);

@@ -8,6 +8,8 @@
 
 #include <inttypes.h>
 
+#define KINDS_SHOWN 16
+
 struct ink {
     const char *bold;
     const char *red;
@@ -96,7 +98,8 @@ static void cause(const struct page *page, const struct rg_cause *what)
     }
     rg_buf_addf(page->out, "    %s%s%s [%s, %s: %s", page->ink.yellow, row->title[page->language],
                 page->ink.off, row->id, either(page, "layer", "계층"), rg_layer_name(row->layer));
-    rg_buf_addf(page->out, "%s%s]\n", what->subject ? ", " : "", word(page, what->subject));
+    rg_buf_addf(page->out, "%s%s; × %" PRIu64 "]\n", what->subject ? ", " : "",
+                word(page, what->subject), what->count);
     if (*row->cause[page->language]) {
         rg_buf_addf(page->out, "      %s\n", row->cause[page->language]);
     }
@@ -129,19 +132,20 @@ static void consequences(const struct page *page, const struct rg_incident *inci
         return;
     }
     section(page, "Consequences and company (not causes)", "결과 및 동반 메시지 (원인 아님)");
-    size_t shown = RG_MIN(incident->consequence_count, (size_t)12);
-    for (size_t i = 0; i < shown; i++) {
-        const struct rg_finding *finding =
-            &page->diagnosis->findings[incident->consequences[i].finding];
-        const char *about =
-            finding->target ? word(page, finding->target) : word(page, finding->nid);
-        rg_buf_addf(page->out, "    %6" PRIu64 " × %s  %s%s%s: %s\n", finding->count,
-                    finding->row->id, word(page, finding->node), *about ? " → " : "", about,
-                    finding->row->title[page->language]);
+    struct rg_kind_sum sums[KINDS_SHOWN];
+    size_t kinds = rg_incident_kinds(page->diagnosis, incident, sums, KINDS_SHOWN);
+    for (size_t i = 0; i < RG_MIN(kinds, (size_t)KINDS_SHOWN); i++) {
+        rg_buf_addf(page->out, "    %6" PRIu64 " × %s: %s", sums[i].count, sums[i].row->id,
+                    sums[i].row->title[page->language]);
+        if (sums[i].nodes > 1) {
+            rg_buf_addf(page->out, " (%zu %s)\n", sums[i].nodes, either(page, "nodes", "개 노드"));
+        } else {
+            rg_buf_addf(page->out, " (%s)\n", word(page, sums[i].node));
+        }
     }
-    if (shown < incident->consequence_count) {
-        rg_buf_addf(page->out, "    … %zu %s\n", incident->consequence_count - shown,
-                    either(page, "more (see --json)", "개 더 있음 (--json 참조)"));
+    if (kinds > KINDS_SHOWN) {
+        rg_buf_addf(page->out, "    … %s\n",
+                    either(page, "more (see --json)", "더 있음 (--json 참조)"));
     }
 }
 

@@ -524,6 +524,32 @@ static void scope_storage(struct view *view)
     }
 }
 
+static bool shares_request(const struct rg_run *a, const struct rg_run *b)
+{
+    for (size_t i = 0; i < a->xid_count; i++) {
+        for (size_t k = 0; k < b->xid_count; k++) {
+            if (a->xids[i] == b->xids[k]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The cause and a symptom carry the same request's number: no guess is needed that they belong
+ * together. */
+static void say_common_request(struct view *view)
+{
+    for (size_t i = 0; i < view->run_count; i++) {
+        const struct rg_run *run = view->runs[i];
+        if (run->row != view->cause->row && shares_request(run, view->cause)) {
+            say(view, &view->incident->evidence, RG_PHRASE_EV_XID,
+                rg_pool_addf(&view->correlation->pool, "x%" PRIu64, view->cause->xids[0]), 0, 0);
+            return;
+        }
+    }
+}
+
 static void scope_own_fault(struct view *view)
 {
     struct rg_incident *incident = view->incident;
@@ -533,6 +559,7 @@ static void scope_own_fault(struct view *view)
     bool server = is_server(view, host);
     say(view, &incident->evidence, RG_PHRASE_EV_OWN_LAYER, name_of(view, host),
         what_it_said(view, cause), 0);
+    say_common_request(view);
     if (cause->trait.flags & RG_TRAIT_BOTH) {
         set_scope(view, RG_SCOPE_SOFTWARE, cause->nid ? cause->nid : name);
         headline(view, RG_PHRASE_HEAD_BOTH_ENDS,
@@ -1216,25 +1243,33 @@ static void say_endings(struct view *view)
                 view->runs[i]->target, 0);
         }
     }
+    struct hosts failed = {0};
+    struct hosts stayed = {0};
+    struct hosts left = {0};
     bool first_ping = false;
     bool looked = false;
     for (size_t i = 0; i < view->run_count; i++) {
         const struct rg_run *run = view->runs[i];
-        rg_word self = name_of(view, run->speaker);
-        rg_word peer = run->nid ? run->nid : run->target;
-        if (run->network_error) {
-            say(view, &view->incident->evidence, RG_PHRASE_EV_NETWORK_ERROR, peer, 0, 0);
-        }
-        if (run->sent_delay) {
-            say(view, &view->incident->evidence, RG_PHRASE_EV_SENT_DELAY, self, 0, 0);
-        }
-        if (run->slow_reply) {
-            say(view, &view->incident->evidence, RG_PHRASE_EV_SLOW_REPLY, self, 0, 0);
-        }
+        rg_host_id self = speaker_of(view, run);
+        add_host(&failed,
+                 run->network_error ? rg_map_resolve(&view->correlation->map, run->element) : 0);
+        add_host(&stayed, run->sent_delay ? self : 0);
+        add_host(&left, run->slow_reply ? self : 0);
         if (run->opcode >= 0 && rg_run_is_active(run) && !looked) {
             first_ping = run->opcode == 400;
             looked = true;
         }
+    }
+    if (failed.count) {
+        say(view, &view->incident->evidence, RG_PHRASE_EV_NETWORK_ERROR, names_of(view, &failed), 0,
+            0);
+    }
+    if (stayed.count) {
+        say(view, &view->incident->evidence, RG_PHRASE_EV_SENT_DELAY, names_of(view, &stayed), 0,
+            0);
+    }
+    if (left.count) {
+        say(view, &view->incident->evidence, RG_PHRASE_EV_SLOW_REPLY, names_of(view, &left), 0, 0);
     }
     if (first_ping) {
         say(view, &view->incident->evidence, RG_PHRASE_EV_IDLE_PING, 0, 0, 0);
@@ -1249,6 +1284,7 @@ static void fill_cause(struct view *view, struct rg_cause *cause, const struct r
         .row = run->row,
         .sentence = {.id = RG_PHRASE_PLAIN, .word = {what_it_said(view, run)}},
         .layer = run->row->layer,
+        .count = run->count,
         .subject = run->device      ? run->device
                    : run->by_target ? run->target
                    : run->nid       ? run->nid
@@ -1495,7 +1531,7 @@ static void judge_confidence(struct view *view)
         say(view, &incident->confidence_reasons, RG_PHRASE_CONF_ONE_SIDE, 0, 0, 0);
     }
     if (view->observers.count >= 3) {
-        points += 1;
+        points += 2;
         say(view, &incident->confidence_reasons, RG_PHRASE_CONF_MANY,
             number_word(view, view->observers.count), 0, 0);
     }
@@ -1506,6 +1542,10 @@ static void judge_confidence(struct view *view)
     } else if (incident->contrary.count) {
         points -= 1;
         say(view, &incident->confidence_reasons, RG_PHRASE_CONF_CONTRARY, 0, 0, 0);
+    }
+    if (view->correlation->hole_note_count) {
+        points -= own ? 0 : 1;
+        say(view, &incident->confidence_reasons, RG_PHRASE_CONF_HOLES, 0, 0, 0);
     }
     incident->confidence = points >= 3   ? RG_CONFIDENCE_HIGH
                            : points == 2 ? RG_CONFIDENCE_MEDIUM
