@@ -200,6 +200,18 @@ static void print_problems(const struct rg_inputs *inputs)
     }
 }
 
+/* A site's pattern that tries too long is cut off; whoever wrote it must hear of it. */
+static void print_cut_off(const struct rg_pipeline *pipeline)
+{
+    uint64_t count = rg_pipeline_counts(pipeline).gave_up;
+    if (count > 0) {
+        fprintf(stderr,
+                "railgate diagnose: %" PRIu64 " times a pattern took too long on a line and was "
+                "given up\n",
+                count);
+    }
+}
+
 static void print_counts(const struct rg_pipeline *pipeline)
 {
     static const char *const names[RG_SHAPE_COUNT] = {
@@ -326,6 +338,7 @@ static int diagnose(int argc, const char **argv, enum rg_language language)
         return fail(&err);
     }
     print_problems(rg_pipeline_inputs(pipeline));
+    print_cut_off(pipeline);
     if (asked.verbose) {
         print_counts(pipeline);
     }

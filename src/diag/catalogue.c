@@ -31,7 +31,8 @@
 #define JIT_STACK_START  (32 << 10)
 #define JIT_STACK_MAX    (256 << 10)
 #define NEST_LIMIT       40
-#define LITERAL_MIN      4 /* bytes of a literal found in a pattern */
+#define LITERAL_MIN      4   /* bytes of a literal found in a pattern */
+#define GIVE_UP_MAX      100 /* a pattern that met its limit so often is not run again */
 #define GROUPS_MAX       40
 #define SUSPECT_TAG      (RG_LITERAL_TAGS_MAX - 1)
 #define FOUND_WORDS      (RG_LITERAL_TAGS_MAX / 64)
@@ -81,6 +82,7 @@ struct group {
 struct compiled {
     pcre2_code *code;
     bool jit_tried;
+    unsigned gave_up; /* times it met its limit */
     size_t group_count;
     struct group groups[GROUPS_MAX];
 };
@@ -522,6 +524,10 @@ int rg_catalogue_open(const char *const *rules_files, size_t count,
 static bool run_pattern(struct rg_catalogue *catalogue, size_t index, struct span text)
 {
     struct compiled *compiled = &catalogue->compiled[index];
+    if (compiled->gave_up >= GIVE_UP_MAX) {
+        catalogue->limits_hit++;
+        return false;
+    }
     if (!compiled->jit_tried) {
         compiled->jit_tried = true;
         pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);
@@ -531,6 +537,7 @@ static bool run_pattern(struct rg_catalogue *catalogue, size_t index, struct spa
                          catalogue->context);
     if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) {
         catalogue->limits_hit++;
+        compiled->gave_up++;
     }
     return rc >= 0;
 }

@@ -124,7 +124,8 @@ enum rg_match rg_catalogue_match(struct rg_catalogue *catalogue, const struct rg
  * other rows: for those who write rows. */
 bool rg_catalogue_row_matches(struct rg_catalogue *catalogue, size_t index, struct span text);
 
-/* How often a pattern gave up at its limit since the catalogue was opened. */
+/* How often a pattern gave up at its limit since the catalogue was opened, including the lines on
+ * which it was not run any more: one that gave up a hundred times is switched off. */
 uint64_t rg_catalogue_limits_hit(const struct rg_catalogue *catalogue);
 
 /* Rows in matching order; by id (exact, any case), NULL when there is none. */

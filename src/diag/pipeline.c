@@ -304,6 +304,7 @@ struct rg_pipeline_counts rg_pipeline_counts(const struct rg_pipeline *pipeline)
         .events = pipeline->events,
         .twice = pipeline->twice,
         .suspect = pipeline->suspect,
+        .gave_up = rg_catalogue_limits_hit(pipeline->catalogue),
         .names_refused =
             rg_interned_refused(pipeline->desk.nodes) + rg_interned_refused(pipeline->desk.sources),
     };

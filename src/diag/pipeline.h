@@ -30,6 +30,7 @@ struct rg_pipeline_counts {
     uint64_t twice;   /* events collected twice and counted once */
     uint64_t suspect; /* error-looking lines that match no row */
     uint64_t shapes[RG_SHAPE_COUNT];
+    uint64_t gave_up; /* times a pattern met its limit on a line and counted as not matching */
     uint64_t names_refused; /* nodes or sources beyond their ceilings */
 };
 
