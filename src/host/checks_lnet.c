@@ -389,12 +389,23 @@ void judge_ln_svc(const struct rg_host_facts *facts, struct rg_findings *finding
     if (!is_lustre_machine(facts) || lnet->conf.ni_count == 0) {
         return;
     }
-    bool bad = !lnet->unit_enabled;
-    struct rg_finding *finding =
-        rg_find(findings, bad ? RG_VERDICT_WARN : RG_VERDICT_OK, "",
-                bad ? lnet->unit_exists ? "/etc/lnet.conf is there and lnet.service is not enabled."
-                                        : "/etc/lnet.conf is there and no lnet.service loads it."
-                    : "lnet.service loads /etc/lnet.conf at boot.");
+    bool early = lnet->unit_enabled && rg_reading_ok(&lnet->unit_at) && !lnet->unit.after_network;
+    bool bad = !lnet->unit_enabled || early;
+    struct rg_finding *finding = rg_find(
+        findings, bad ? RG_VERDICT_WARN : RG_VERDICT_OK, "",
+        early ? "lnet.service does not wait for the network: its interfaces may not be there yet."
+        : bad ? lnet->unit_exists ? "/etc/lnet.conf is there and lnet.service is not enabled."
+                                  : "/etc/lnet.conf is there and no lnet.service loads it."
+              : "lnet.service loads /etc/lnet.conf at boot.");
+    if (early) {
+        rg_find_where(finding, &lnet->unit_at);
+        rg_find_remedy(finding, "mkdir -p /etc/systemd/system/lnet.service.d");
+        rg_find_remedy(finding, "printf '[Unit]\\nWants=network-online.target\\n"
+                                "After=network-online.target rdma.service\\n' "
+                                ">/etc/systemd/system/lnet.service.d/order.conf");
+        rg_find_remedy(finding, "systemctl daemon-reload");
+        return;
+    }
     rg_find_where_text(finding, "/etc/systemd/system/multi-user.target.wants/lnet.service");
     if (bad) {
         rg_find_remedy(finding, "systemctl enable lnet");

@@ -165,11 +165,51 @@ static void read_scripts(struct rg_source *source, struct rg_host_lnet *lnet)
     }
 }
 
+static bool orders(struct span line)
+{
+    struct span name, value;
+    line = rg_span_trim(line);
+    return (line.len && line.ptr[0] == '[') ||
+           (rg_words_pair(line, '=', &name, &value) &&
+            (rg_span_is(name, "After") || rg_span_is(name, "Requires") ||
+             rg_span_is(name, "Wants") || rg_span_is(name, "BindsTo")));
+}
+
+#define DROP_INS "/etc/systemd/system/lnet.service.d"
+
+static void read_drop_ins(struct rg_source *source, struct rg_host_lnet *lnet)
+{
+    RG_CLEANUP(rg_names_free) struct rg_names names = {0};
+    if (!rg_source_exists(source, DROP_INS)) {
+        return;
+    }
+    rg_source_list(source, &names, DROP_INS);
+    for (size_t i = 0; i < names.count; i++) {
+        char path[RG_HOST_PATH_MAX + 1], name[RG_HOST_PATH_MAX + 8];
+        RG_BUF(text, RG_FILTERED_MAX);
+        struct rg_reading at;
+        if (snprintf(path, sizeof path, DROP_INS "/%s", names.name[i]) < (int)sizeof path) {
+            snprintf(name, sizeof name, "units%s", path);
+            rg_filtered_read(source, name, path, orders, &text, &at);
+            rg_unit_parse(rg_buf_span(&text), &lnet->unit);
+        }
+    }
+}
+
 static void read_unit(struct rg_source *source, struct rg_host_lnet *lnet)
 {
-    lnet->unit_exists = rg_source_exists(source, "/usr/lib/systemd/system/lnet.service") ||
-                        rg_source_exists(source, "/lib/systemd/system/lnet.service") ||
-                        rg_source_exists(source, "/etc/systemd/system/lnet.service");
+    static const char *const paths[] = {"/etc/systemd/system/lnet.service",
+                                        "/usr/lib/systemd/system/lnet.service",
+                                        "/lib/systemd/system/lnet.service"};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(paths) && !lnet->unit_exists; i++) {
+        char name[96];
+        RG_BUF(text, RG_FILTERED_MAX);
+        snprintf(name, sizeof name, "units%s", paths[i]);
+        rg_filtered_read(source, name, paths[i], orders, &text, &lnet->unit_at);
+        lnet->unit_exists = !rg_reading_is_absent(&lnet->unit_at);
+        rg_unit_parse(rg_buf_span(&text), &lnet->unit);
+    }
+    read_drop_ins(source, lnet);
     lnet->unit_enabled =
         rg_source_exists(source, "/etc/systemd/system/multi-user.target.wants/lnet.service");
 }

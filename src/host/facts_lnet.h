@@ -5,6 +5,7 @@
 #define RG_HOST_FACTS_LNET_H
 
 #include "host/lnet_text.h"
+#include "host/memory_text.h"
 #include "host/source.h"
 
 struct rg_host_facts;
@@ -38,6 +39,8 @@ struct rg_host_lnet {
     struct rg_reading peers_at, routes_at;
     struct rg_lnet_conf peers, routes;
     bool unit_exists, unit_enabled;
+    struct rg_reading unit_at; /* of lnet.service; OK: parsed into */
+    struct rg_unit unit;
     struct rg_host_lnet_script script; /* the first that uses --interface; line 0: none */
     struct rg_number credits, credits_high, conns; /* of ko2iblnd's module; may be missing */
     struct rg_host_lnet_ping pings[RG_HOST_LNET_PINGS_MAX];

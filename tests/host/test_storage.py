@@ -1,6 +1,7 @@
 """Lustre, LNet, the gateway's own needs and AIStor: healthy machines, and one change for every check,
 which turns that check and no other."""
 
+import ctypes
 import json
 import os
 import struct
@@ -98,7 +99,8 @@ def lnet():
         "/.railgate/lnet/route": "route:\n    - net: o2ib5\n      gateway: 172.16.44.9@o2ib\n"
                                  "      state: up\n",
         "/etc/lnet.conf": CONF,
-        "/usr/lib/systemd/system/lnet.service": "[Service]\n",
+        "/usr/lib/systemd/system/lnet.service":
+            "[Unit]\nAfter=network-online.target rdma.service\n[Service]\n",
         "/etc/systemd/system/multi-user.target.wants/lnet.service": "[Service]\n",
         "/etc/rc.d/rc.local": "#!/bin/sh\nlnetctl net add --net o2ib --if ib0\n",
     }
@@ -241,6 +243,7 @@ CLIENT_MUTATIONS = [
     ("LN-SPELL", "fail", {"/etc/rc.d/rc.local":
                           "modprobe lnet\nlnetctl net add --net o2ib --interface ib0\n"}, ()),
     ("LN-SVC", "warn", {"/etc/systemd/system/multi-user.target.wants/lnet.service": None}, ()),
+    ("LN-SVC", "warn", {"/usr/lib/systemd/system/lnet.service": "[Unit]\nAfter=basic.target\n"}, ()),
     ("LN-PEER", "warn", {"/.railgate/lnet/peer":
                          lnet()["/.railgate/lnet/peer"].replace("state: NA", "state: down")}, ()),
     ("LN-ROUTE", "fail", {"/.railgate/lnet/route":
@@ -345,6 +348,13 @@ def test_another_server_judges_by_the_connected_mgs(tmp_path):
     assert finding["verdict"] == "skip" and "not known" in finding["summary"]
     tree["/proc/fs/lustre/mgc/MGC172.16.44.40@o2ib/import"] = import_text("MGS")
     assert forest.worst(forest.judge(tree, tmp_path, *SERVER), "ZFS-PROP")["verdict"] == "fail"
+
+
+def test_a_drop_in_orders_the_service(tmp_path):
+    tree = mutate(lustre_client(), {
+        "/usr/lib/systemd/system/lnet.service": "[Unit]\n",
+        "/etc/systemd/system/lnet.service.d/order.conf": "[Unit]\nAfter=network-online.target\n"})
+    assert forest.verdicts(forest.judge(tree, tmp_path, *CLIENT))["LN-SVC"] == "ok"
 
 
 # ---- Without lnetctl ----
@@ -551,3 +561,44 @@ def test_strange_lustre(tmp_path):
         tree = {p: c if isinstance(c, Link) or p.endswith("/") else content
                 for p, c in {**lustre_client(), **lustre_server(), **gateway()}.items()}
         forest.judge(tree, tmp_path, "--root", "/srv/s3", "--active")
+
+
+def test_every_check_has_a_mutation():
+    """Of the groups that are tested here and beside this file."""
+    import test_machine
+    turned = {m[0] for m in CLIENT_MUTATIONS + SERVER_MUTATIONS + GATEWAY_MUTATIONS +
+              AISTOR_MUTATIONS + test_machine.GPU_MUTATIONS + test_machine.SERVICE_MUTATIONS +
+              test_machine.CONTAINER_MUTATIONS}
+    turned.add("LN-PING")  # test_ping_needs_active
+    groups = ("PCI Express", "Memory and limits", "NUMA and interrupts", "GPUDirect",
+              "Containers and Kubernetes", "Lustre", "LNet", "The gateway itself", "AIStor node")
+    checks, mine = set(), False
+    for line in forest.run("doctor", "--list").stdout.splitlines():
+        if not line.startswith(" "):
+            mine = line in groups
+        elif mine:
+            checks.add(line.split()[0])
+    assert len(checks) > 50 and checks - turned == set()
+
+
+def test_a_tree_that_really_hangs(tmp_path):
+    """A file system in user space that never answers: its mount is a hung mount."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    try:
+        fuse = os.open("/dev/fuse", os.O_RDWR)
+    except OSError as problem:
+        pytest.skip(f"no FUSE: {problem}")
+    options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0"
+    if libc.mount(b"hung", str(mount).encode(), b"fuse", 0, options.encode()) != 0:
+        pytest.skip(os.strerror(ctypes.get_errno()))
+    try:
+        done = forest.run("doctor", "--for", "gateway", "--root", str(mount), "--interval", "0",
+                          "--json")
+        finding = forest.worst(json.loads(done.stdout), "GW-TREE")
+        assert finding["verdict"] == "fail" and "hangs" in finding["summary"]
+        assert done.returncode == 2
+    finally:
+        libc.umount2(str(mount).encode(), 2)
+        os.close(fuse)
