@@ -1298,7 +1298,8 @@ static void tls_exchange(struct tls_client *client, const char *request, int sta
             continue;
         }
         if (count <= 0) {
-            fail_msg("after %zu bytes: %s", got.len, gnutls_strerror((int)count));
+            fail_msg("%.40s: after %zu bytes (%s): %s", request, got.len, rg_buf_text(&got),
+                     gnutls_strerror((int)count));
         }
         rg_buf_grew(&got, (size_t)count);
         head_end = strstr(rg_buf_text(&got), "\r\n\r\n");
