@@ -153,9 +153,10 @@ static void add_summary(const json_t *report, const struct rg_report_style *styl
     json_int_t skip = json_integer_value(json_object_get(counts, "skip"));
     rg_buf_addf(out, "\n%s: ", text_of(report, "host"));
     add_verdict(text_of(report, "verdict"), style, out);
+    const char *profile = text_of(report, "profile");
     rg_buf_addf(out, " for %s; %lld ok, %lld warnings, %lld failures, %lld skipped",
-                text_of(report, "profile"), (long long)ok, (long long)warn, (long long)fail,
-                (long long)skip);
+                strcmp(profile, "any") == 0 ? "any role" : profile, (long long)ok, (long long)warn,
+                (long long)fail, (long long)skip);
     if (!style->verbose && warn + fail > 0) {
         rg_buf_add_text(out, "; -v shows what was read and the commands that mend it");
     } else if (!style->verbose && skip > 0) {

@@ -133,6 +133,15 @@ def test_this_machine_is_quick_and_its_copy_agrees(tmp_path):
     assert "hung" not in live
 
 
+def test_copy_holds_no_secrets(tmp_path):
+    config = tmp_path / "railgate.conf"
+    config.write_text("root-secret-key = not-for-strangers\nrdma-gid-index = 7\n")
+    assert doctor("capture", tmp_path / "copy", "--config", config).returncode == 0
+    kept = [path.read_bytes() for path in (tmp_path / "copy").rglob("*") if path.is_file() and not path.is_symlink()]
+    assert not [content for content in kept if b"not-for-strangers" in content]
+    assert [content for content in kept if b"rdma-gid-index = 7" in content]
+
+
 def test_gateway_tells(gateway):
     status, text = gateway.admin("/-/ready")
     assert status == 200
