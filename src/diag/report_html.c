@@ -197,6 +197,12 @@ static size_t find_axes(const struct rg_diagnosis *diagnosis, struct axis *axes)
             axis->nodes[axis->node_count++] = finding->node;
         }
     }
+    for (size_t k = 0; k < count; k++) {
+        /* Room at both ends, for what happened first and last. */
+        int64_t margin = (axes[k].last - axes[k].first) / 50;
+        axes[k].first -= margin;
+        axes[k].last += margin;
+    }
     return count;
 }
 
@@ -276,12 +282,16 @@ static void one_axis(const struct page *page, const struct axis *axis)
         "<g clip-path=\"url(#clip%d)\"><g class=\"plot\" transform=\"translate(%d,0)\">",
         axis->clock, LABEL_WIDTH, PLOT_WIDTH, height, axis->clock, LABEL_WIDTH);
     bands(page, axis, height);
+    /* What lasts goes beneath what is a mere moment. */
     size_t drawn = 0;
-    for (size_t i = 0; i < page->diagnosis->finding_count && drawn < BARS_SHOWN; i++) {
-        const struct rg_finding *finding = &page->diagnosis->findings[i];
-        if (is_shown(finding) && finding->clock == axis->clock) {
-            bar(page, axis, finding);
-            drawn++;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < page->diagnosis->finding_count && drawn < BARS_SHOWN; i++) {
+            const struct rg_finding *finding = &page->diagnosis->findings[i];
+            bool lasting = finding->effect == RG_EFFECT_LOST;
+            if (is_shown(finding) && finding->clock == axis->clock && lasting == (pass == 0)) {
+                bar(page, axis, finding);
+                drawn++;
+            }
         }
     }
     rg_buf_add_text(page->out, "</g></g>");
