@@ -305,8 +305,35 @@ static void note_link(struct rg_clocks *clocks, const struct rg_record *record)
     }
 }
 
+static void note_epoch(struct rg_clocks *clocks, const struct rg_record *record,
+                       enum evidence evidence, int64_t epoch_s);
+
+/* "rtc_cmos 00:00: setting system clock to 2026-11-29T14:30:11 UTC (1795962611)", early in a boot.
+ */
+static void note_clock_chip(struct rg_clocks *clocks, const struct rg_record *record)
+{
+    static const char words[] = "setting system clock to ";
+    struct span text = record->text;
+    if (!text.ptr || text.len < sizeof(words) || text.ptr[text.len - 1] != ')' ||
+        !memmem(text.ptr, text.len, words, sizeof(words) - 1)) {
+        return;
+    }
+    const char *open = memrchr(text.ptr, '(', text.len);
+    uint64_t epoch;
+    if (open &&
+        rg_span_to_u64(rg_span(open + 1, (size_t)(text.ptr + text.len - 1 - (open + 1))), &epoch) &&
+        epoch < INT64_MAX / SEC) {
+        note_epoch(clocks, record, EVIDENCE_RTC, (int64_t)epoch);
+    }
+}
+
 void rg_clocks_note_record(struct rg_clocks *clocks, const struct rg_record *record)
 {
+    const struct rg_stamp *boot =
+        record->stamp.kind == RG_STAMP_BOOT ? &record->stamp : &record->second;
+    if (boot->kind == RG_STAMP_BOOT && boot->usec < EARLY_BOOT_USEC) {
+        note_clock_chip(clocks, record);
+    }
     if (record->second.kind != RG_STAMP_BOOT) {
         return;
     }

@@ -8,6 +8,7 @@
 
 #include "diag/clock.h"
 #include "diag/correlate.h"
+#include "diag/holes.h"
 #include "diag/reading.h"
 #include "diag/seen.h"
 
@@ -25,6 +26,7 @@ struct rg_pipeline {
     struct rg_catalogue *catalogue;
     struct rg_correlation *correlation;
     struct rg_seen *seen;
+    struct rg_holes *holes;
     struct rg_unmatched unmatched;
     uint64_t events;
     uint64_t twice;
@@ -42,6 +44,7 @@ void rg_pipeline_close(struct rg_pipeline *pipeline)
     rg_unmatched_free(&pipeline->unmatched);
     rg_inputs_free(pipeline->inputs);
     rg_seen_free(pipeline->seen);
+    rg_holes_free(pipeline->holes);
     rg_boots_free(pipeline->desk.boots);
     rg_repeats_free(pipeline->desk.repeats);
     rg_clocks_free(pipeline->desk.clocks);
@@ -72,6 +75,7 @@ static void take_record(void *context, const struct rg_record *record)
     struct rg_pipeline *pipeline = context;
     struct rg_event event;
     rg_clocks_note_record(pipeline->desk.clocks, record);
+    rg_holes_note(pipeline->holes, record);
     rg_correlation_saw(pipeline->correlation, record);
     switch (rg_catalogue_match(pipeline->catalogue, record, &event)) {
     case RG_MATCH_NONE:
@@ -141,6 +145,7 @@ static int open_desk(struct rg_pipeline *pipeline, struct rg_error *err)
     rc = rc < 0 ? rc : rg_repeats_new(&desk->repeats, err);
     rc = rc < 0 ? rc : rg_clocks_new(&desk->clocks, err);
     rc = rc < 0 ? rc : rg_seen_new(&pipeline->seen, err);
+    rc = rc < 0 ? rc : rg_holes_new(&pipeline->holes, err);
     desk->take = take_record;
     desk->context = pipeline;
     return rc;
@@ -253,6 +258,12 @@ static void tell_clocks(struct rg_pipeline *pipeline)
     }
 }
 
+static void tell_hole(void *context, const char *sentence)
+{
+    struct rg_pipeline *pipeline = context;
+    rg_correlation_note_hole(pipeline->correlation, sentence);
+}
+
 static void tell_problems(struct rg_pipeline *pipeline)
 {
     size_t count;
@@ -286,6 +297,7 @@ int rg_pipeline_run(struct rg_pipeline *pipeline, struct rg_diagnosis **ret_diag
     rg_clocks_settle(pipeline->desk.clocks);
     tell_clocks(pipeline);
     tell_problems(pipeline);
+    rg_holes_tell(pipeline->holes, pipeline->desk.nodes, tell_hole, pipeline);
     return rg_correlation_finish(pipeline->correlation, &pipeline->unmatched, ret_diagnosis, err);
 }
 

@@ -146,12 +146,13 @@ static void a_network_error_is_weaker_than_a_deadline(void **state)
 static void the_clock_chip_and_evictions(void **state)
 {
     struct rg_record line = record(1, 1, boot(1.5));
-    struct rg_event event = {.record = &line, .epoch = 1795962611};
-    rg_clocks_note_event(clocks, &event);
+    line.text = rg_span_text(
+        "rtc_cmos 00:00: setting system clock to 2026-11-29T14:30:11 UTC (1795962611)");
+    rg_clocks_note_record(clocks, &line);
     resolves_to(resolve(1, 1, boot(101.5)), RG_TIME_PROVEN, 1795962711);
 
     struct rg_record eviction = record(2, 1, boot(5000));
-    event = (struct rg_event){.record = &eviction, .epoch = 1795962611};
+    struct rg_event event = {.record = &eviction, .epoch = 1795962611};
     rg_clocks_free(clocks);
     assert_int_equal(rg_clocks_new(&clocks, NULL), 0);
     rg_clocks_note_event(clocks, &event);
