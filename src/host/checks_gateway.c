@@ -155,6 +155,9 @@ static bool judge_xattrs(const struct rg_host_facts *facts, struct rg_findings *
                          tree->replace_errno == EROFS || tree->replace_errno < 0
                      ? tree->get_errno
                      : tree->replace_errno;
+    if (tree->file_errno > 0) {
+        number = tree->file_errno;
+    }
     if (number == ENODATA || number == 0) {
         return true;
     }

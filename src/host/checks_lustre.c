@@ -217,6 +217,10 @@ static void judge_setxattr(const struct rg_host_lustre_mount *mount, struct rg_f
         (void)rg_find_unread(findings, mount->mount.target, &mount->tree_at);
         return;
     }
+    if (tree->file_errno >= 0 && tree->file_errno != EACCES && tree->file_errno != EPERM) {
+        number = tree->file_errno; /* a file was really made for it */
+        denied = false;
+    }
     bool none = number == EOPNOTSUPP, fine = number == ENODATA || number == 0;
     struct rg_finding *finding = rg_find(
         findings,
@@ -228,8 +232,8 @@ static void judge_setxattr(const struct rg_host_lustre_mount *mount, struct rg_f
         : fine ? denied ? "getxattr works; this user may not try setxattr here." : "setxattr works."
                : "It could not be tried: %s.",
         strerror(number < 0 ? EINVAL : number));
-    rg_find_value(finding, "setxattr(XATTR_REPLACE): errno %d, getxattr: errno %d",
-                  tree->replace_errno, tree->get_errno);
+    rg_find_value(finding, "setxattr(XATTR_REPLACE): errno %d, getxattr: errno %d, on a file: %d",
+                  tree->replace_errno, tree->get_errno, tree->file_errno);
     rg_find_where(finding, &mount->tree_at);
     if (none) {
         mend_xattr(finding, &mount->mount);

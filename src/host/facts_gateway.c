@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statfs.h>
@@ -131,6 +132,27 @@ static int probe_tmpfile(const char *path)
     return result;
 }
 
+/* A user attribute of a real file, there and back. */
+static int probe_file(const char *directory)
+{
+    char path[PATH_MAX], value[2];
+    if (snprintf(path, sizeof path, "%s/.railgate-doctor-XXXXXX", directory) >= (int)sizeof path) {
+        return ENAMETOOLONG;
+    }
+    rg_autoclose int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0) {
+        return errno;
+    }
+    int result = 0;
+    if (fsetxattr(fd, RG_TREE_PROBE_ATTRIBUTE, "1", 1, 0) < 0 ||
+        fgetxattr(fd, RG_TREE_PROBE_ATTRIBUTE, value, sizeof value) != 1 ||
+        fremovexattr(fd, RG_TREE_PROBE_ATTRIBUTE) < 0) {
+        result = errno ? errno : EIO;
+    }
+    (void)unlink(path);
+    return result;
+}
+
 int rg_tree_probe(void *argument, int fd)
 {
     const struct rg_tree_task *task = argument;
@@ -155,7 +177,7 @@ int rg_tree_probe(void *argument, int fd)
         rg_buf_addf(&text, "write %d\n", result_of(faccessat(AT_FDCWD, path, W_OK | X_OK, 0)));
     }
     if (dir >= 0 && task->active) {
-        rg_buf_addf(&text, "tmpfile %d\n", probe_tmpfile(path));
+        rg_buf_addf(&text, "tmpfile %d\nfile %d\n", probe_tmpfile(path), probe_file(path));
     }
     struct span all = rg_buf_span(&text);
     return rg_probe_write(fd, all.ptr, all.len);
@@ -168,7 +190,8 @@ bool rg_host_parse_tree(struct span lines, struct rg_host_tree *ret_tree)
                                       .get_errno = -1,
                                       .replace_errno = -1,
                                       .write_errno = -1,
-                                      .tmpfile_errno = -1};
+                                      .tmpfile_errno = -1,
+                                      .file_errno = -1};
     while (rg_words_line(&lines, &line)) {
         uint64_t number;
         if (!rg_words_next(&line, &name) || !rg_words_next(&line, &word) ||
@@ -196,6 +219,8 @@ bool rg_host_parse_tree(struct span lines, struct rg_host_tree *ret_tree)
             ret_tree->write_errno = (int)number;
         } else if (rg_span_is(name, "tmpfile") && is_errno) {
             ret_tree->tmpfile_errno = (int)number;
+        } else if (rg_span_is(name, "file") && is_errno) {
+            ret_tree->file_errno = (int)number;
         } else {
             return false;
         }

@@ -20,6 +20,7 @@ struct rg_host_tree {
     int replace_errno; /* setxattr(XATTR_REPLACE) of it, which changes nothing: ENODATA is right */
     int write_errno;   /* access for writing */
     int tmpfile_errno; /* O_TMPFILE, only with --active; the file never has a name */
+    int file_errno; /* only with --active: set, get and remove on a file that is made and removed */
 };
 
 struct rg_host_gateway {
@@ -42,7 +43,7 @@ bool rg_host_parse_tree(struct span lines, struct rg_host_tree *ret_tree);
 
 struct rg_tree_task {
     const char *path;
-    bool active; /* a file without a name may be made */
+    bool active; /* a file may be made and removed */
 };
 
 /*

@@ -276,6 +276,21 @@ def test_ping_needs_active(tmp_path):
                         "LN-PING")["verdict"] == "fail"
 
 
+def test_active_tries_a_real_file(tmp_path):
+    """ENODATA without a file, refused on one: the server switched user xattrs off."""
+    tree = mutate(lustre_client(), {"/.railgate/lustre/mount-0":
+                                    TREE.format(get=ENODATA, replace=ENODATA) + "file 95\n"})
+    report = forest.judge(tree, tmp_path, *CLIENT, "--active")
+    assert forest.verdicts(report)["XATTR-PROBE"] == "fail"
+    root = tmp_path / "live"
+    root.mkdir()
+    done = forest.run("doctor", "--for", "gateway", "--root", str(root), "--active", "--interval",
+                      "0", "--json")
+    finding = forest.worst(json.loads(done.stdout), "GW-TREE")
+    assert finding["verdict"] in ("ok", "warn") and "not tried" not in finding["value"]
+    assert list(root.iterdir()) == []
+
+
 def test_remedy_for_xattrs_never_remounts(tmp_path):
     tree = mutate(lustre_client(), {
         "/proc/mounts": MOUNTS.format(xattr="nouser_xattr"),
