@@ -304,9 +304,19 @@ static const struct rg_row_facts *facts_of(struct rg_correlation *correlation,
             .boot = rg_row_is(event->row, "K-BOOT"),
             .command = rg_row_is(event->row, "ML-CMDERR"),
             .mount = rg_row_is(event->row, "BE-MOUNT"),
+            .skipped = rg_row_is(event->row, "LOG-SKIPPED"),
         };
     }
     return facts;
+}
+
+/* "Skipped N previous similar messages" without a site: more of what the node said just before. */
+static void add_skipped(struct rg_correlation *correlation, const struct rg_event *event)
+{
+    const struct rg_seen *seen = seen_of(correlation, event->record->node);
+    if (seen && seen->latest_run && event->number > 0 && event->number <= INT32_MAX) {
+        correlation->runs[seen->latest_run - 1].count += (uint64_t)event->number;
+    }
 }
 
 void rg_correlation_add(struct rg_correlation *correlation, const struct rg_event *event)
@@ -321,6 +331,10 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
         return;
     }
     const struct rg_row_facts *facts = facts_of(correlation, event);
+    if (facts->skipped) {
+        add_skipped(correlation, event);
+        return;
+    }
     const char *name =
         correlation->sources.node_name
             ? correlation->sources.node_name(correlation->sources.context, record->node)
@@ -388,6 +402,9 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
     struct rg_run *run = find_run(correlation, &fresh);
     if (run) {
         add_to_run(correlation, run, event, &fresh);
+    }
+    if (seen) {
+        seen->latest_run = run ? (uint32_t)(run - correlation->runs) + 1 : 0;
     }
 }
 

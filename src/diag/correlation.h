@@ -69,6 +69,7 @@ struct rg_row_facts {
     bool boot;
     bool command; /* ML-CMDERR */
     bool mount;   /* BE-MOUNT */
+    bool skipped; /* LOG-SKIPPED */
 };
 
 #define RG_ROW_FACTS 512 /* a power of two */
@@ -138,6 +139,7 @@ struct rg_seen {
     struct rg_stamp first;
     struct rg_stamp last;
     rg_word version;
+    uint32_t latest_run; /* the one that its last known message was added to, +1; 0: none */
     bool lustre;
 };
 
