@@ -67,17 +67,17 @@ static const struct rg_cli_option options[] = {
 
 void rg_cli_doctor_help(struct rg_buf *out)
 {
-    rg_buf_add_text(out,
-                    "\n  railgate doctor [options]       examine this host, or a captured tree\n"
-                    "  railgate doctor explain CHECK   what a check looks at, and why\n"
-                    "  railgate doctor capture DIR     write what the checks read below DIR\n"
-                    "  railgate doctor serve --listen ADDRESS   answer another host's doctor\n"
-                    "  railgate doctor peer HOST       compare with it, and move bytes to prove it\n"
-                    "  railgate doctor --list          all checks\n"
-                    "  railgate doctor --transport dc  test the dc transport on a ConnectX\n\n"
-                    "Nothing is changed, and what hangs is left behind and reported. Without root "
-                    "some facts\ncannot be read: those checks are skipped and say so.\n\nExit "
-                    "status: 0 all is well, 1 warnings, 2 failures (or a wrong word).\n\n");
+    rg_buf_add_text(
+        out, "\n  railgate doctor [options]       examine this host, or a captured tree\n"
+             "  railgate doctor explain CHECK   what a check looks at, and why\n"
+             "  railgate doctor capture DIR     write what the checks read below DIR\n"
+             "  railgate doctor serve --listen ADDRESS   answer another host's doctor\n"
+             "  railgate doctor peer HOST       compare with it, and move bytes to prove it\n"
+             "  railgate doctor --list          all checks\n"
+             "  railgate doctor --transport dc  test the dc transport on a ConnectX\n\n"
+             "Nothing is changed, and what hangs is left behind and reported. Without root "
+             "some facts\ncannot be read: those checks are skipped and say so.\n\nExit "
+             "status: 0 all is well, 1 warnings, 2 failures (or a wrong word).\n\n");
     rg_cli_help_options(options, out);
     rg_cli_doctor_peer_help(out);
 }

@@ -176,7 +176,8 @@ static const struct rg_rdma_device *sibling_that_differs(const struct rg_host_de
 {
     for (size_t i = 0; i < devices->rdma_count; i++) {
         const struct rg_rdma_device *other = &devices->rdma[i];
-        if (device->board.text[0] && strcmp(other->board.text, device->board.text) == 0 &&
+        if (rg_host_same_board(devices, device, other) && rg_reading_ok(&other->firmware.at) &&
+            rg_reading_ok(&device->firmware.at) &&
             strcmp(other->firmware.text, device->firmware.text) != 0) {
             return other;
         }
@@ -200,9 +201,8 @@ void judge_dev_rdma(const struct rg_host_facts *facts, struct rg_findings *findi
         const struct rg_rdma_device *other = sibling_that_differs(devices, device);
         struct rg_finding *finding =
             other ? rg_find(findings, RG_VERDICT_WARN, device->name,
-                            "Firmware %s, but %s on the same kind of board (%s) has %s.",
-                            device->firmware.text, other->name, device->board.text,
-                            other->firmware.text)
+                            "Firmware %s, but %s on the same kind of board has %s.",
+                            device->firmware.text, other->name, other->firmware.text)
                   : rg_find(findings, RG_VERDICT_OK, device->name, "%s, firmware %s.",
                             rg_nic_family_name(device->family),
                             device->firmware.text[0] ? device->firmware.text : "not told");

@@ -103,9 +103,9 @@ void judge_port_layer(const struct rg_host_facts *facts, struct rg_findings *fin
             (void)rg_find_unread(findings, port->subject, &port->link_layer.at);
             continue;
         }
-        for (size_t k = 0; k < facts->ports.count && device->board.text[0]; k++) {
+        for (size_t k = 0; k < facts->ports.count; k++) {
             const struct rg_host_port *candidate = &facts->ports.list[k];
-            if (strcmp(device_of(facts, candidate)->board.text, device->board.text) == 0 &&
+            if (rg_host_same_board(&facts->devices, device_of(facts, candidate), device) &&
                 strcmp(candidate->link_layer.text, port->link_layer.text) != 0) {
                 other = candidate;
             }
@@ -151,8 +151,8 @@ static const struct rg_host_port *fastest_sibling(const struct rg_host_facts *fa
     const struct rg_host_port *best = port;
     for (size_t i = 0; i < facts->ports.count; i++) {
         const struct rg_host_port *other = &facts->ports.list[i];
-        if (device->board.text[0] && rg_host_port_is_active(other) &&
-            strcmp(device_of(facts, other)->board.text, device->board.text) == 0 &&
+        if (rg_host_port_is_active(other) &&
+            rg_host_same_board(&facts->devices, device_of(facts, other), device) &&
             rate_of(other) > rate_of(best)) {
             best = other;
         }

@@ -592,6 +592,18 @@ const struct rg_netdev *rg_host_netdev_of_pci(const struct rg_host_devices *devi
     return NULL;
 }
 
+bool rg_host_same_board(const struct rg_host_devices *devices, const struct rg_rdma_device *a,
+                        const struct rg_rdma_device *b)
+{
+    if (a->board.text[0] || b->board.text[0]) {
+        return strcmp(a->board.text, b->board.text) == 0;
+    }
+    const struct rg_pci_function *first = rg_host_pci(devices, a->pci.text);
+    const struct rg_pci_function *second = rg_host_pci(devices, b->pci.text);
+    return first && second && first->vendor.value == second->vendor.value &&
+           first->device.value == second->device.value;
+}
+
 const struct rg_module *rg_host_module(const struct rg_host_devices *devices, const char *name)
 {
     for (size_t i = 0; i < devices->module_count; i++) {

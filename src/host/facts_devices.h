@@ -134,6 +134,9 @@ const struct rg_rdma_device *rg_host_rdma_of_pci(const struct rg_host_devices *d
 /* The first interface of a PCI function. */
 const struct rg_netdev *rg_host_netdev_of_pci(const struct rg_host_devices *devices,
                                               const char *address);
+/* Of the same kind of card: the board's name, or, where drivers tell none, the PCI identity. */
+bool rg_host_same_board(const struct rg_host_devices *devices, const struct rg_rdma_device *a,
+                        const struct rg_rdma_device *b);
 /* Loaded, or built in as far as /sys/module tells. */
 bool rg_host_module_loaded(const struct rg_host_devices *devices, const char *name);
 const struct rg_module *rg_host_module(const struct rg_host_devices *devices, const char *name);
