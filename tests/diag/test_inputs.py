@@ -3,6 +3,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 import subprocess
 import tarfile
 import time
@@ -149,6 +150,23 @@ def test_a_page_is_written_beside_the_report(tmp_path):
 def test_no_progress_where_there_is_no_terminal(tmp_path):
     done = run("-", stdin=text_of("dmesg").encode() * 1000)
     assert done.stderr == b""
+
+
+def test_progress_on_a_terminal_when_it_takes_longer_than_a_second():
+    ours, theirs = os.openpty()
+    process = subprocess.Popen([BINARY, "diagnose", "-"], stdin=subprocess.PIPE,
+                               stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    ordinary = b"[    1.000000] usb 1-1: new high-speed USB device\n" * 200000
+    process.stdin.write(ordinary)
+    time.sleep(1.3)
+    process.stdin.write(ordinary)
+    process.stdin.close()
+    assert process.wait(60) == 0
+    shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert "MiB/s" in shown
+    assert shown.endswith("\r\x1b[K")
 
 
 def test_live_reads_this_host_or_says_why_not():
