@@ -24,6 +24,8 @@
 
 #define HELLO_MS     15000 /* facts are read before they are sent */
 #define IDLE_MS      30000 /* a visitor that says nothing */
+#define MESSAGE_MS   5000  /* one that has begun to say something */
+#define LOOK_MS      200   /* how soon the end is seen */
 #define VISIT_MS     300000
 #define CONNECT_MS   5000
 #define CLOCK_ROUNDS 8
@@ -103,6 +105,19 @@ static void free_host(struct rg_proof_host **host)
     rg_proof_host_close(*host);
 }
 
+/* False when the visitor says nothing for too long, or all is to stop. */
+static bool await_visitor(int fd, const atomic_bool *stop)
+{
+    uint64_t deadline_ms = rg_clock_ms() + IDLE_MS;
+    while (rg_clock_ms() < deadline_ms && !(stop && atomic_load(stop))) {
+        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+        if (poll(&poll_fd, 1, LOOK_MS) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Until the visitor leaves, says nothing for too long, or has had its time. */
 static void receive_visitor(int fd, const atomic_bool *stop)
 {
@@ -116,8 +131,8 @@ static void receive_visitor(int fd, const atomic_bool *stop)
     }
     for (unsigned i = 0; i < VISIT_STEPS && rg_clock_ms() < deadline_ms; i++) {
         RG_CLEANUP(rg_host_json_free) json_t *message = NULL;
-        if ((stop && atomic_load(stop)) || rg_peer_receive(fd, IDLE_MS, &message, &err) < 0 ||
-            rg_peer_send(fd, answer(host, address, message), IDLE_MS, &err) < 0) {
+        if (!await_visitor(fd, stop) || rg_peer_receive(fd, MESSAGE_MS, &message, &err) < 0 ||
+            rg_peer_send(fd, answer(host, address, message), MESSAGE_MS, &err) < 0) {
             return;
         }
     }
@@ -174,7 +189,7 @@ int rg_peer_serve(const struct rg_peer_serve *serve, struct rg_error *err)
         if (serve->stop && atomic_load(serve->stop)) {
             break;
         }
-        if (poll(&poll_fd, 1, 200) <= 0) {
+        if (poll(&poll_fd, 1, LOOK_MS) <= 0) {
             continue;
         }
         rg_autoclose int visitor = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
@@ -387,10 +402,8 @@ static int prove_way(int fd, const struct rg_peer_visit *visit, const struct rg_
         return 0;
     }
     int rc = rg_proof_run(fd, way, address, visit->bytes, &result, err);
-    if (rc == 0) {
-        (void)json_array_append_new(paths, tell_result(&result));
-        judge_proof(&result, findings);
-    }
+    (void)json_array_append_new(paths, tell_result(&result));
+    judge_proof(&result, findings);
     return rc;
 }
 
@@ -477,6 +490,7 @@ static int visit_all(int fd, const struct rg_peer_visit *visit, json_t *own_fact
     rg_autofree struct rg_peer_facts *own = calloc(1, sizeof *own);
     rg_autofree struct rg_peer_facts *other = calloc(1, sizeof *other);
     struct rg_peer_clock clock;
+    struct rg_error gone = RG_ERROR_INIT;
     if (!own || !other) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
@@ -491,9 +505,12 @@ static int visit_all(int fd, const struct rg_peer_visit *visit, json_t *own_fact
     judge_path_mtu(fd, own, other, findings);
     RG_CLEANUP(rg_host_json_free) json_t *own_before = rg_peer_tell_counters();
     RG_CLEANUP(rg_host_json_free) json_t *other_before = ask_counters(fd);
-    rc = prove_all(fd, visit, own, other, paths, findings, err);
-    if (rc < 0) {
-        return rc;
+    if (prove_all(fd, visit, own, other, paths, findings, &gone) < 0) {
+        /* What takes a host down is seen here: all that was found before is worth the more. */
+        findings->check = rg_peer_check("PEER-PROOF");
+        (void)rg_find(findings, RG_VERDICT_FAIL, "", "The other host was lost on the way: %.300s",
+                      gone.message);
+        return 0;
     }
     RG_CLEANUP(rg_host_json_free) json_t *own_after = rg_peer_tell_counters();
     RG_CLEANUP(rg_host_json_free) json_t *other_after = ask_counters(fd);

@@ -271,6 +271,10 @@ static int open_there(int fd, const struct rg_proof_way *way, struct end *end, u
         return rc;
     }
     *bytes = (uint64_t)rg_peer_number(answer, "bytes", 0, (int64_t)RG_PROOF_BYTES_MAX, 0);
+    if (*bytes < sizes[0]) {
+        /* Nothing would move, and nothing could fail. */
+        return rg_failf(err, RG_RDMA_TRANSFER_FAILED, "the other host lends no memory");
+    }
     if (way->kind != RG_TRANSPORT_RC) {
         return 0;
     }

@@ -223,10 +223,49 @@ def test_hostile_hosts_are_survived(answers):
         os.waitpid(child, 0)
 
 
+def prelude():
+    return ([message(FACTS)] + [message({"type": "clock", "us": int(time.time() * 1e6)})] * 8
+            + [message({"type": "counters"})])
+
+
+def proof_of(report):
+    return [f for f in report["findings"] if f["id"] == "PEER-PROOF"]
+
+
+def test_a_host_that_vanishes_leaves_a_report():
+    child, port = serve_script(prelude())
+    try:
+        done, report = visit([], "127.0.0.1", port, "--transports", "ofi:tcp")
+        assert done.returncode == 2 and report["verdict"] == "fail", done.stderr
+        assert any("lost on the way" in f["summary"] for f in proof_of(report)), report
+        assert verdict_of(report, "PEER-MTU") == "fail"
+        assert path_of(report, "ofi:tcp")["well"] is False
+    finally:
+        os.waitpid(child, 0)
+
+
+def test_a_host_that_lends_nothing_proves_nothing():
+    child, port = serve_script(prelude() + [message({"type": "done", "bytes": 0})]
+                               + [message({"type": "done", "same": True})] * 9)
+    try:
+        done, report = visit([], "127.0.0.1", port, "--transports", "ofi:tcp")
+        assert done.returncode == 2 and not path_of(report, "ofi:tcp")["well"]
+        assert any("lends no memory" in f["summary"] for f in proof_of(report)), report
+    finally:
+        os.waitpid(child, 0)
+
+
+def test_a_silent_visitor_does_not_delay_the_end():
+    process, port = start_serve([], "127.0.0.1")
+    with socket.create_connection(("127.0.0.1", int(port))):
+        time.sleep(0.5)
+        start = time.monotonic()
+        end(process)
+        assert time.monotonic() - start < 10
+
+
 def test_what_a_host_says_colours_no_terminal():
-    answers = ([message(FACTS)] + [message({"type": "clock", "us": int(time.time() * 1e6)})] * 8
-               + [message({"type": "counters"})]
-               + [message({"type": "error", "message": "no \x1b[2J"})] * 4
+    answers = (prelude() + [message({"type": "error", "message": "no \x1b[2J"})] * 4
                + [message({"type": "counters"})])
     child, port = serve_script(answers)
     try:
