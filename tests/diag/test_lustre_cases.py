@@ -109,13 +109,16 @@ def test_every_case_has_its_expectation():
         assert (both is not None) == all(path.exists() for path in paths)
 
 
+SIDES = ("client", "server", "both")
+
+# A side that logged nothing has no file, and no expectation.
+CASES = [(name, side) for name in sorted(EXPECTED) for side, expected in zip(SIDES, EXPECTED[name]) if expected is not None]
+
+
 @pytest.mark.parametrize("shape", ["", ".ctime"])
-@pytest.mark.parametrize("side", ["client", "server", "both"])
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@pytest.mark.parametrize("name, side", CASES)
 def test_case(name, side, shape):
-    expected = dict(zip(("client", "server", "both"), EXPECTED[name]))[side]
-    if expected is None:
-        pytest.skip("that side logged nothing")
+    expected = dict(zip(SIDES, EXPECTED[name]))[side]
     client, server = logs(name, shape)
     given = {"client": [client], "server": [server], "both": [client, server]}[side]
     incidents = diagnose(*given)["incidents"]
