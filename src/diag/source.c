@@ -786,7 +786,16 @@ static int read_archive(struct rg_inputs *inputs, struct tap *tap, const struct 
     }
     feed->stream = (struct rg_stream){.read = read_tap, .context = tap};
     RG_CLEANUP(free_archive) struct archive *archive = open_archive(feed);
-    return archive ? read_members(inputs, archive, origin) : rg_fail(NULL, RG_OUT_OF_MEMORY);
+    if (!archive) {
+        return rg_fail(NULL, RG_OUT_OF_MEMORY);
+    }
+    uint64_t before = inputs->read_count;
+    int rc = read_members(inputs, archive, origin);
+    if (rc == 0 && origin->named && inputs->read_count == before) {
+        note_problem(inputs, RG_PROBLEM_UNREADABLE, origin->name,
+                     "nothing in this archive could be read");
+    }
+    return rc;
 }
 
 static void note_binary(struct rg_inputs *inputs, const struct origin *origin, enum content content)

@@ -327,8 +327,11 @@ static void too_many_archives_in_each_other(void **state)
     add(&run, write_bytes("packed/deep.tar.gz", member.bytes.ptr, len));
     read_all(&run);
     assert_int_equal(run.all->count, 0);
-    assert_int_equal(problem_count(&run), 1);
+    assert_int_equal(problem_count(&run), 2);
     assert_int_equal(problem(&run, 0)->kind, RG_PROBLEM_SKIPPED);
+    /* The user named it, and it gave nothing. */
+    assert_int_equal(problem(&run, 1)->kind, RG_PROBLEM_UNREADABLE);
+    assert_true(rg_inputs_unreadable(run.inputs));
     end(&run);
 }
 
