@@ -19,6 +19,7 @@ struct anonymiser {
     struct rg_pool hosts; /* from 2 on: the original names, index - 1 is the placeholder's number */
     struct rg_pool addresses;
     struct rg_pool users;
+    struct rg_pool persons; /* names that stood where only users stand: hidden wherever they are */
     struct rg_pool stems;   /* "gpu-" when a node is called gpu-017 */
     struct rg_pool domains; /* "cluster.example.org" */
     bool failed;
@@ -90,11 +91,13 @@ static bool is_colon_address(struct span token)
     size_t colons = 0;
     bool doubled = false;
     bool pairs = true;
+    bool fours = true;
     size_t digits = 0;
     for (size_t i = 0; i < token.len; i++) {
         if (token.ptr[i] == ':') {
             doubled |= i > 0 && token.ptr[i - 1] == ':';
             pairs &= digits == 2;
+            fours &= digits == 4;
             colons++;
             digits = 0;
         } else if (++digits > 4) {
@@ -102,8 +105,63 @@ static bool is_colon_address(struct span token)
         }
     }
     pairs &= digits == 2;
+    fours &= digits == 4;
     return (doubled && colons >= 2 && colons <= 7 && token.len > 2) || colons == 7 ||
-           (pairs && (colons == 5 || colons == 19));
+           (pairs && (colons == 5 || colons == 19)) || (fours && colons == 3);
+}
+
+/* The same with the last four bytes as in IPv4: ::ffff:192.0.2.1. */
+static size_t with_ipv4(struct span text, size_t token)
+{
+    size_t last = token;
+    while (last > 0 && text.ptr[last - 1] != ':') {
+        last--;
+    }
+    size_t len = last ? ipv4_length(rg_span_skip(text, last)) : 0;
+    return len ? last + len : token;
+}
+
+static size_t hex_length(struct span text)
+{
+    size_t at = 0;
+    while (at < text.len && isxdigit((unsigned char)text.ptr[at])) {
+        at++;
+    }
+    return at;
+}
+
+/* A MAC address with hyphens. */
+static size_t hyphen_length(struct span text)
+{
+    for (size_t at = 0; at + 2 <= text.len; at += 3) {
+        if (hex_length(rg_span_head(rg_span_skip(text, at), 3)) != 2) {
+            return 0;
+        }
+        if (at == 15) {
+            bool more = text.len > 17 && (is_name_byte(text.ptr[17]) || text.ptr[17] == '-');
+            return more ? 0 : 17;
+        }
+        if (at + 2 == text.len || text.ptr[at + 2] != '-') {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+/* A GUID in one piece, which could be any number but for what stands before it. */
+static size_t guid_length(struct span text, size_t at)
+{
+    struct span rest = rg_span_skip(text, at);
+    size_t prefix = rg_span_starts(rest, RG_SPAN_LITERAL("0x")) ? 2 : 0;
+    if (hex_length(rg_span_skip(rest, prefix)) != 16) {
+        return 0;
+    }
+    for (size_t back = 4; back <= at && back <= 12; back++) {
+        if (strncasecmp(text.ptr + at - back, "guid", 4) == 0) {
+            return prefix + 16;
+        }
+    }
+    return 0;
 }
 
 static void hide_addresses(struct anonymiser *anonymiser, struct span text, struct rg_buf *out)
@@ -115,7 +173,11 @@ static void hide_addresses(struct anonymiser *anonymiser, struct span text, stru
         if (!len && !is_name_byte(before) && before != ':') {
             size_t token = colon_length(rest);
             bool ends = token == rest.len || !is_name_byte(rest.ptr[token]);
-            len = ends && is_colon_address(rg_span_head(rest, token)) ? token : 0;
+            len = ends && is_colon_address(rg_span_head(rest, token)) ? with_ipv4(rest, token) : 0;
+        }
+        if (!len && !is_name_byte(before)) {
+            len = before == '-' ? 0 : hyphen_length(rest);
+            len = len ? len : guid_length(text, i);
         }
         if (len) {
             placeholder(anonymiser, &anonymiser->addresses, "addr", rg_span_head(rest, len), out);
@@ -211,10 +273,27 @@ static bool has_host_domain(const struct anonymiser *anonymiser, struct span tok
     return false;
 }
 
+/* ip-192-0-2-1, as clouds name hosts. */
+static bool is_address_name(struct span token)
+{
+    char dotted[16];
+    struct span digits = rg_span_skip(token, 3);
+    if (!rg_span_starts(token, RG_SPAN_LITERAL("ip-")) || digits.len >= sizeof(dotted)) {
+        return false;
+    }
+    for (size_t i = 0; i < digits.len; i++) {
+        dotted[i] = digits.ptr[i] == '-' ? '.' : digits.ptr[i];
+    }
+    return digits.len > 0 && ipv4_length(rg_span(dotted, digits.len)) == digits.len;
+}
+
 static bool is_host(const struct anonymiser *anonymiser, struct span token)
 {
     if (token.len == 0 || pool_has(&anonymiser->hosts, token)) {
         return token.len != 0;
+    }
+    if (is_address_name(token)) {
+        return true;
     }
     struct span stem = without_digits(token);
     if (stem.len < token.len && pool_has(&anonymiser->stems, stem)) {
@@ -270,64 +349,175 @@ static void hide_hosts(struct anonymiser *anonymiser, struct span text, struct r
 
 /* ---- Users. ---- */
 
+enum trust { MAYBE, SURELY };
+
 static const struct {
     const char *before;
     const char *ends; /* bytes that end the name */
+    enum trust trust; /* whether nothing but a user stands there */
 } user_places[] = {
-    {"job:'", "'"},    {"/home/", "/ :'\"),"}, {"/users/", "/ :'\"),"}, {"/u/", "/ :'\"),"},
-    {"uid:", " ,)"},   {"gid:", " ,)"},        {"projid:", " ,)"},      {"user=", " ,;)"},
-    {"user ", " ,;)"}, {"USER=", " ,;)"},      {"uid=", " ,;()"},       {"auid=", " ,;()"},
-    {"acct=\"", "\""}, {"for user ", " ,;)"},  {"owner=", " ,;)"},      {"username=", " ,;)"},
+    {"job:'", "'", MAYBE},         {"/home/", "/ :'\"),", SURELY}, {"/users/", "/ :'\"),", SURELY},
+    {"/u/", "/ :'\"),", MAYBE},    {"uid:", " ,)", MAYBE},         {"gid:", " ,)", MAYBE},
+    {"projid:", " ,)", MAYBE},     {"user=", " ,;)", SURELY},      {"user ", " ,;)", MAYBE},
+    {"USER=", " ,;)", SURELY},     {"uid=", " ,;()", MAYBE},       {"auid=", " ,;()", MAYBE},
+    {"acct=\"", "\"", SURELY},     {"for user ", " ,;)", MAYBE},   {"owner=", " ,;)", SURELY},
+    {"username=", " ,;)", SURELY}, {"LOGNAME=", " ,;)", SURELY},   {"logname=", " ,;)", SURELY},
+    {"euid=", " ,;()", MAYBE},     {"UID=", " ,;()", MAYBE},
 };
 
-/* Length of the user name at the start of the text if a user place ends right before it. */
-static size_t user_length(struct span text, size_t at)
+static size_t length_until(struct span text, size_t at, const char *ends)
 {
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(user_places); i++) {
-        size_t before = strlen(user_places[i].before);
-        if (at < before || memcmp(text.ptr + at - before, user_places[i].before, before) != 0 ||
-            (at > before && is_name_byte(text.ptr[at - before - 1]))) {
-            continue;
+    size_t len = 0;
+    while (at + len < text.len && !strchr(ends, text.ptr[at + len])) {
+        len++;
+    }
+    return len;
+}
+
+static bool ends_with(struct span text, size_t at, const char *what)
+{
+    size_t len = strlen(what);
+    return at >= len && memcmp(text.ptr + at - len, what, len) == 0;
+}
+
+/* The name in "uid=1000(name)"; sshd's "for NAME from". */
+static size_t phrase_length(struct span text, size_t at)
+{
+    if (at > 0 && text.ptr[at - 1] == '(') {
+        size_t start = at - 1;
+        while (start > 0 && is_name_byte(text.ptr[start - 1])) {
+            start--;
         }
-        size_t len = 0;
-        while (at + len < text.len && !strchr(user_places[i].ends, text.ptr[at + len])) {
-            len++;
-        }
-        return len;
+        return ends_with(text, start, "id=") ? length_until(text, at, ") ,;") : 0;
+    }
+    if (ends_with(text, at, "for ")) {
+        size_t len = length_until(text, at, " ,;)");
+        return rg_span_starts(rg_span_skip(text, at + len), RG_SPAN_LITERAL(" from ")) ? len : 0;
     }
     return 0;
+}
+
+/* Length of the user name at the start of the text if a user place ends right before it. */
+static size_t user_length(struct span text, size_t at, enum trust *ret_trust)
+{
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(user_places); i++) {
+        const char *before = user_places[i].before;
+        size_t start = at - RG_MIN(at, strlen(before));
+        if (!ends_with(text, at, before) ||
+            (is_name_byte(before[0]) && start > 0 && is_name_byte(text.ptr[start - 1]))) {
+            continue;
+        }
+        *ret_trust = user_places[i].trust;
+        return length_until(text, at, user_places[i].ends);
+    }
+    *ret_trust = SURELY;
+    return phrase_length(text, at);
+}
+
+/* Names that say nothing, or whose words are everywhere. */
+static bool is_person(struct span name)
+{
+    static const char *const nobodies[] = {"root", "nobody", "user", "users", "kernel", "lustre"};
+    bool letters = false;
+    for (size_t i = 0; i < name.len; i++) {
+        letters |= isalpha((unsigned char)name.ptr[i]) != 0;
+        if (!is_host_byte(name.ptr[i])) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(nobodies); i++) {
+        if (rg_span_is_nocase(name, nobodies[i])) {
+            return false;
+        }
+    }
+    return letters && name.len >= 3;
+}
+
+static void learn_persons(struct anonymiser *anonymiser, struct span text)
+{
+    for (size_t i = 1; i < text.len; i++) {
+        enum trust trust;
+        struct span name = rg_span(text.ptr + i, user_length(text, i, &trust));
+        if (trust == SURELY && is_person(name)) {
+            rg_pool_add(&anonymiser->persons, name);
+            anonymiser->failed |= anonymiser->persons.failed;
+        }
+    }
+}
+
+/* Length of the whole word at `at`, as hosts and users are written. */
+static size_t word_length(struct span text, size_t at)
+{
+    size_t end = at;
+    while (end < text.len && is_host_byte(text.ptr[end])) {
+        end++;
+    }
+    while (end > at && !is_name_byte(text.ptr[end - 1])) {
+        end--;
+    }
+    return end - at;
+}
+
+static size_t person_length(const struct anonymiser *anonymiser, struct span text, size_t at)
+{
+    if (!is_name_byte(text.ptr[at]) || (at > 0 && is_host_byte(text.ptr[at - 1]))) {
+        return 0;
+    }
+    size_t len = word_length(text, at);
+    return pool_has(&anonymiser->persons, rg_span(text.ptr + at, len)) ? len : 0;
+}
+
+/* Takes the name before the "@" of mail@address, and user@host of a log, from the end of `out`. */
+static bool hide_mail_user(struct anonymiser *anonymiser, struct rg_buf *out)
+{
+    size_t start = out->len;
+    while (start > 0 && is_host_byte(out->data[start - 1])) {
+        start--;
+    }
+    struct span name = rg_span(out->data + start, out->len - start);
+    bool request = rg_span_is(name, "req") || rg_span_is(name, "MGS") ||
+                   rg_span_starts(name, RG_SPAN_LITERAL("addr")) ||
+                   rg_span_starts(name, RG_SPAN_LITERAL("MGC")) || rg_span_is(name, "0") ||
+                   memmem(name.ptr, name.len, "-OST", 4) || memmem(name.ptr, name.len, "-MDT", 4);
+    if (request) {
+        return false;
+    }
+    RG_BUF(copy, 1024);
+    rg_buf_add_span(&copy, rg_span_head(name, 512));
+    out->len = start;
+    placeholder(anonymiser, &anonymiser->users, "user", rg_buf_span(&copy), out);
+    return true;
+}
+
+static bool is_placeholder(struct span word)
+{
+    struct span number = rg_span_skip(word, 4);
+    bool named = rg_span_starts(word, RG_SPAN_LITERAL("host")) ||
+                 rg_span_starts(word, RG_SPAN_LITERAL("addr"));
+    return named && number.len > 0 && isdigit((unsigned char)number.ptr[0]);
 }
 
 static void hide_users(struct anonymiser *anonymiser, struct span text, struct rg_buf *out)
 {
     for (size_t i = 0; i < text.len;) {
-        size_t len = user_length(text, i);
+        enum trust trust;
+        size_t len = user_length(text, i, &trust);
+        len = len ? len : person_length(anonymiser, text, i);
         if (len) {
             placeholder(anonymiser, &anonymiser->users, "user", rg_span(text.ptr + i, len), out);
             i += len;
             continue;
         }
-        /* mail@address, and user@host of a log; NIDs have been dealt with. */
-        if (text.ptr[i] == '@' && i > 0 && is_name_byte(text.ptr[i - 1]) && i + 1 < text.len &&
-            is_name_byte(text.ptr[i + 1]) && out->len > 0) {
-            size_t start = out->len;
-            while (start > 0 && is_host_byte(out->data[start - 1])) {
-                start--;
-            }
-            struct span name = rg_span(out->data + start, out->len - start);
-            bool request = rg_span_is(name, "req") || rg_span_is(name, "MGS") ||
-                           rg_span_starts(name, RG_SPAN_LITERAL("addr")) ||
-                           rg_span_starts(name, RG_SPAN_LITERAL("MGC")) || rg_span_is(name, "0") ||
-                           memmem(name.ptr, name.len, "-OST", 4) ||
-                           memmem(name.ptr, name.len, "-MDT", 4);
-            if (!request) {
-                RG_BUF(copy, 1024);
-                rg_buf_add_span(&copy, rg_span_head(name, 512));
-                out->len = start;
-                placeholder(anonymiser, &anonymiser->users, "user", rg_buf_span(&copy), out);
-            }
-        }
+        /* NIDs have been dealt with. */
+        bool mail = text.ptr[i] == '@' && i > 0 && is_name_byte(text.ptr[i - 1]) &&
+                    i + 1 < text.len && is_name_byte(text.ptr[i + 1]) && out->len > 0 &&
+                    hide_mail_user(anonymiser, out);
         rg_buf_add_char(out, text.ptr[i++]);
+        struct span host = rg_span(text.ptr + i, mail ? word_length(text, i) : 0);
+        if (host.len && !is_placeholder(host)) {
+            placeholder(anonymiser, &anonymiser->hosts, "host", host, out);
+            i += host.len;
+        }
     }
 }
 
@@ -375,6 +565,7 @@ static void free_anonymiser(struct anonymiser *anonymiser)
     rg_pool_free(&anonymiser->hosts);
     rg_pool_free(&anonymiser->addresses);
     rg_pool_free(&anonymiser->users);
+    rg_pool_free(&anonymiser->persons);
     rg_pool_free(&anonymiser->stems);
     rg_pool_free(&anonymiser->domains);
 }
@@ -383,11 +574,14 @@ int rg_diagnosis_anonymise(struct rg_diagnosis *diagnosis, struct rg_error *err)
 {
     RG_CLEANUP(free_anonymiser) struct anonymiser anonymiser = {0};
     if (!rg_pool_init(&anonymiser.hosts) || !rg_pool_init(&anonymiser.addresses) ||
-        !rg_pool_init(&anonymiser.users) || !rg_pool_init(&anonymiser.stems) ||
-        !rg_pool_init(&anonymiser.domains)) {
+        !rg_pool_init(&anonymiser.users) || !rg_pool_init(&anonymiser.persons) ||
+        !rg_pool_init(&anonymiser.stems) || !rg_pool_init(&anonymiser.domains)) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     learn_hosts(&anonymiser, diagnosis);
+    for (size_t i = 1; i < diagnosis->word_count; i++) {
+        learn_persons(&anonymiser, rg_span_text(diagnosis->words[i]));
+    }
     for (size_t i = 1; i < diagnosis->word_count; i++) {
         char *text = rewritten(&anonymiser, diagnosis->words[i]);
         if (!text || anonymiser.failed) {

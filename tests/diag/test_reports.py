@@ -1,4 +1,5 @@
 """The outputs: the documented JSON, a page that stands alone, nothing leaked, noise that is no incident."""
+import gzip
 import html.parser
 import json
 import re
@@ -110,7 +111,9 @@ def test_nothing_from_a_log_is_markup(tmp_path):
 # ---- Anonymous reports. ----
 
 SECRETS = ["gpu017", "gpu018", "oss1", "mds-a.cluster.example.org", "10.23.45.67", "10.23.45.68", "kim",
-           "hongkildong", "2001:db8::77", "50:6b:4b:03:aa:bb", "storage.example.org", "4411@gpu017"]
+           "hongkildong", "2001:db8::77", "50:6b:4b:03:aa:bb", "storage.example.org", "4411@gpu017",
+           "yuna.park", "minsu", "login-b", "506b:4b03", "506b4b0300a1b2c4", "50-6b-4b-a1-b2-c3", "192.0.2.99",
+           "0.2.99", "2.99", "ip-10-23-45-69"]
 
 
 def secret_log():
@@ -124,6 +127,11 @@ def secret_log():
                                                          "2001:db8::77@tcp) reconnecting")
     text += cluster.line("gpu017", 3, "LustreError: unheard of failure in /home/hongkildong/x of "
                                       "kim@storage.example.org on gpu018, mac 50:6b:4b:03:aa:bb")
+    # Places that say "user" in some other way, and the same user where nothing says so.
+    text += cluster.line("gpu018", 5, "error: failed for yuna.park from 2001:db8::77 port 5555, /data/yuna.park/x "
+                                      "uid=1000(yuna.park) and /lustre/home/minsu/y, minsu@login-b, \"minsu\"")
+    text += cluster.line("gpu018", 6, "error: failed guid 506b:4b03:00a1:b2c3 node_guid: 0x506b4b0300a1b2c4 hw "
+                                      "50-6b-4b-a1-b2-c3 from ::ffff:192.0.2.99 at ip-10-23-45-69")
     text += cluster.line("gpu017", 4, "nfs: server storage.example.org not responding, still trying")
     return text
 
@@ -216,3 +224,13 @@ def test_empty_and_odd_input():
     odd += b"LustreError: \x00\xff\xfe\n"
     found = diagnose("-", stdin=odd)
     jsonschema.validate(found, SCHEMA)
+
+
+def test_an_archive_that_gave_nothing_is_told_by_the_status(tmp_path):
+    deep = b"mlx5_core 0000:01:00.0: health compromised\n"
+    for _ in range(60):
+        deep = gzip.compress(deep)
+    log = tmp_path / "deep.gz"
+    log.write_bytes(deep)
+    done = run(log, expect=(2,))
+    assert b"could be read" in done.stderr, done
