@@ -91,10 +91,8 @@ static const struct {
     const char *name;
     void (*add)(struct rg_buf *out);
 } pages[] = {
-    {"settings", add_settings},
-    {"errors", add_errors},
-    {"operations", add_operations},
-    {"metrics", rg_metrics_reference},
+    {"settings", add_settings},           {"errors", add_errors},
+    {"operations", add_operations},       {"metrics", rg_metrics_reference},
     {"messages", rg_catalogue_reference},
 };
 
