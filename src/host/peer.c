@@ -327,22 +327,51 @@ static void judge_path_mtu(int fd, const struct rg_peer_facts *own,
 
 /* ---- Paths ---- */
 
-static bool is_wanted(const struct rg_peer_visit *visit, const struct rg_proof_way *way)
+static const struct rg_proof_way ways[] = {{RG_TRANSPORT_DC, ""},     {RG_TRANSPORT_RC, ""},
+                                           {RG_TRANSPORT_OFI, "efa"}, {RG_TRANSPORT_OFI, "cxi"},
+                                           {RG_TRANSPORT_OFI, "tcp"}, {RG_TRANSPORT_OFI, "shm"}};
+
+/* "ofi" means every provider, of which few are on one host; "rc" and "ofi:efa" mean this one. */
+enum wish { UNWANTED, WANTED, NAMED };
+
+static enum wish wish_of(struct span word, const struct rg_proof_way *way)
 {
     char name[80];
-    struct span rest = rg_span_text(visit->only ? visit->only : "");
-    if (rest.len == 0) {
-        return true;
-    }
     snprintf(name, sizeof name, "%s%s%s", rg_transport_kind_name(way->kind),
              way->provider[0] ? ":" : "", way->provider);
-    while (rest.ptr) {
-        struct span part = rg_span_trim(rg_span_cut(&rest, ','));
-        if (rg_span_is(part, name) || rg_span_is(part, rg_transport_kind_name(way->kind))) {
-            return true;
+    if (rg_span_is(word, name)) {
+        return NAMED;
+    }
+    return rg_span_is(word, rg_transport_kind_name(way->kind)) ? WANTED : UNWANTED;
+}
+
+static enum wish wish_for(const struct rg_peer_visit *visit, const struct rg_proof_way *way)
+{
+    struct span rest = rg_span_text(visit->only ? visit->only : "");
+    enum wish best = rest.len ? UNWANTED : WANTED;
+    while (rest.len) {
+        enum wish wish = wish_of(rg_span_trim(rg_span_cut(&rest, ',')), way);
+        best = RG_MAX(best, wish);
+    }
+    return best;
+}
+
+/* A word that means nothing would prove nothing, and all would be well. */
+static int check_wishes(const struct rg_peer_visit *visit, struct rg_error *err)
+{
+    struct span rest = rg_span_text(visit->only ? visit->only : "");
+    while (rest.len) {
+        struct span word = rg_span_trim(rg_span_cut(&rest, ','));
+        bool known = false;
+        for (size_t i = 0; i < RG_ARRAY_LENGTH(ways); i++) {
+            known |= wish_of(word, &ways[i]) != UNWANTED;
+        }
+        if (!known) {
+            return rg_failf(err, RG_SETTING, "no transport is called \"%.*s\"",
+                            (int)RG_MIN(word.len, (size_t)60), word.ptr);
         }
     }
-    return false;
+    return 0;
 }
 
 static json_t *tell_result(const struct rg_proof_result *result)
@@ -361,12 +390,13 @@ static json_t *tell_result(const struct rg_proof_result *result)
     return object;
 }
 
-static void judge_proof(const struct rg_proof_result *result, struct rg_findings *findings)
+static void judge_proof(const struct rg_proof_result *result, enum wish wish,
+                        struct rg_findings *findings)
 {
     findings->check = rg_peer_check("PEER-PROOF");
     if (!result->tried) {
-        (void)rg_find(findings, RG_VERDICT_SKIP, result->path, "Not on both hosts: %s",
-                      result->message);
+        (void)rg_find(findings, wish == NAMED ? RG_VERDICT_FAIL : RG_VERDICT_SKIP, result->path,
+                      "Not on both hosts: %s", result->message);
         return;
     }
     uint64_t large = RG_MIN(result->largest_write, result->largest_read);
@@ -398,12 +428,13 @@ static int prove_way(int fd, const struct rg_peer_visit *visit, const struct rg_
                      struct rg_error *err)
 {
     struct rg_proof_result result;
-    if (!is_wanted(visit, way)) {
+    enum wish wish = wish_for(visit, way);
+    if (wish == UNWANTED) {
         return 0;
     }
     int rc = rg_proof_run(fd, way, address, visit->bytes, &result, err);
     (void)json_array_append_new(paths, tell_result(&result));
-    judge_proof(&result, findings);
+    judge_proof(&result, wish, findings);
     return rc;
 }
 
@@ -411,9 +442,6 @@ static int prove_all(int fd, const struct rg_peer_visit *visit, const struct rg_
                      const struct rg_peer_facts *other, json_t *paths, struct rg_findings *findings,
                      struct rg_error *err)
 {
-    static const struct rg_proof_way ways[] = {
-        {RG_TRANSPORT_DC, ""},     {RG_TRANSPORT_RC, ""},     {RG_TRANSPORT_OFI, "efa"},
-        {RG_TRANSPORT_OFI, "cxi"}, {RG_TRANSPORT_OFI, "tcp"}, {RG_TRANSPORT_OFI, "shm"}};
     bool same_host = own->boot_id[0] && strcmp(own->boot_id, other->boot_id) == 0;
     for (size_t i = 0; i < RG_ARRAY_LENGTH(ways); i++) {
         if (strcmp(ways[i].provider, "shm") == 0 && !same_host) {
@@ -527,7 +555,8 @@ int rg_peer_visit(const struct rg_peer_visit *visit, json_t **ret_report, struct
     RG_CLEANUP(rg_host_json_free) json_t *other = NULL;
     RG_CLEANUP(rg_host_json_free) json_t *paths = json_array();
     RG_CLEANUP(rg_findings_free) struct rg_findings findings = {0};
-    int rc = connect_to(visit, &fd, err);
+    int rc = check_wishes(visit, err);
+    rc = rc < 0 ? rc : connect_to(visit, &fd, err);
     if (rc < 0) {
         return rc;
     }

@@ -29,13 +29,14 @@ struct rg_peer_visit {
     const char *host; /* name or address */
     uint16_t port;
     uint64_t bytes;   /* largest transfer */
-    const char *only; /* transports and providers to try, separated by commas; "": all */
+    const char *only; /* transports and providers to try, separated by commas; "": all that
+                         there are. One that is named and is not there is a failure. */
 };
 
 /*
  * The report, owned by the caller: an object with "verdict", "own", "other" (facts), "findings"
- * and "paths". RG_SERVICE_UNAVAILABLE when the other side cannot be reached or
- * speaks another protocol.
+ * and "paths". RG_SETTING when `only` holds what is no transport; RG_SERVICE_UNAVAILABLE when the
+ * other side cannot be reached or speaks another protocol.
  */
 int rg_peer_visit(const struct rg_peer_visit *visit, json_t **ret_report, struct rg_error *err);
 

@@ -255,6 +255,22 @@ def test_a_host_that_lends_nothing_proves_nothing():
         os.waitpid(child, 0)
 
 
+def test_what_was_asked_for_by_name_is_not_passed_over():
+    process, port = start_serve([], "127.0.0.1")
+    try:
+        for words in ("tcp", "ofi:tcp,roce", ","):
+            done, report = visit([], "127.0.0.1", port, "--transports", words)
+            assert done.returncode == 2 and report is None and "no transport" in done.stderr, words
+        done, report = visit([], "127.0.0.1", port, "--transports", "ofi:tcp,ofi:cxi")
+        assert path_of(report, "ofi:tcp")["well"]
+        if not path_of(report, "ofi:cxi")["tried"]:
+            assert done.returncode == 2 and verdict_of(report, "PEER-PROOF") == "fail", report
+        done, report = visit([], "127.0.0.1", port, "--transports", "ofi")
+        assert done.returncode in (0, 1) and path_of(report, "ofi:tcp")["well"], report
+    finally:
+        end(process)
+
+
 def test_a_silent_visitor_does_not_delay_the_end():
     process, port = start_serve([], "127.0.0.1")
     with socket.create_connection(("127.0.0.1", int(port))):
