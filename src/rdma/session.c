@@ -869,8 +869,15 @@ int rg_sessions_rearm(struct rg_session *session, struct rg_error *err)
     }
     session->rearms++;
     lock_table(sessions);
-    set_state(session, FOR_READY);
+    bool cancelled = atomic_load(&session->cancel);
+    if (!cancelled) {
+        set_state(session, FOR_READY);
+    }
     unlock_table(sessions);
+    if (cancelled) {
+        rg_sessions_finish(session);
+        return rg_fail(err, RG_RDMA_NO_SUCH_SESSION);
+    }
     return 0;
 }
 

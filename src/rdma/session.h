@@ -167,7 +167,8 @@ int rg_session_notify(struct rg_session *session, struct rg_region *region, uint
 
 /*
  * Gives a taken session back to wait for another READY: nothing has reached the peer. Fails (and
- * then the session is finished) when it cannot be brought back or was brought back too often.
+ * then the session is finished) when it cannot be brought back, was brought back too often, or was
+ * cancelled meanwhile (RG_RDMA_NO_SUCH_SESSION).
  */
 int rg_sessions_rearm(struct rg_session *session, struct rg_error *err);
 

@@ -531,6 +531,19 @@ static void an_absent_peer_may_come_back(void **state)
     assert_int_equal(mock.lanes_open, 0);
 }
 
+static void a_cancelled_push_does_not_come_back(void **state)
+{
+    open_table();
+    struct rg_session_opened opened = must_prepare(RG_DIRECTION_GET, 5000);
+    struct rg_session *session = make_ready(&opened);
+    bind(session);
+    assert_int_equal(rg_sessions_cancel(world.sessions, "alice", &opened.id, &error), 0);
+    assert_int_equal(rg_sessions_rearm(session, &error), -RG_RDMA_NO_SUCH_SESSION);
+    assert_int_equal(look().open[RG_SESSION_PUSH], 0);
+    assert_int_equal(events(RG_SESSION_PUSH, RG_SESSION_EVENT_CANCELLED), 1);
+    assert_int_equal(mock.lanes_open, 0);
+}
+
 static void an_abandoned_push_is_reaped(void **state)
 {
     world.config.prepare_ms = 30;
@@ -643,6 +656,7 @@ int main(void)
         TEST(ready_is_asked_for_all_it_must_say),
         TEST(the_peer_of_a_get_is_told),
         TEST(an_absent_peer_may_come_back),
+        TEST(a_cancelled_push_does_not_come_back),
         TEST(an_abandoned_push_is_reaped),
         TEST(a_failed_prepare_leaves_the_order),
         TEST(many_threads_leave_nothing),
