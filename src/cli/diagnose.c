@@ -191,7 +191,8 @@ static void print_problems(const struct rg_inputs *inputs)
         }
         RG_BUF(line, 16384);
         rg_cli_add_name(&line, problems[i].source);
-        fprintf(stderr, "railgate diagnose: %s: %s\n", rg_buf_text(&line), problems[i].sentence);
+        fprintf(stderr, "railgate diagnose: %s: %s\n", rg_buf_text(&line),
+                problems[i].sentence[RG_ENGLISH]);
         shown++;
     }
     if (skipped + left_out > 0) {

@@ -408,21 +408,31 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
     }
 }
 
-static void note(struct rg_pool *pool, const char *sentence, rg_word *notes, size_t *count)
+static void note(struct rg_correlation *correlation, struct rg_notes *notes,
+                 enum rg_phrase_id sentence, const char *const words[RG_PHRASE_WORDS_MAX])
 {
-    if (*count < RG_NOTES_MAX) {
-        notes[(*count)++] = rg_pool_add(pool, rg_span_text(sentence));
+    if (notes->count == RG_NOTES_MAX) {
+        notes->left_out++;
+        return;
+    }
+    struct rg_phrase *phrase = &notes->items[notes->count++];
+    *phrase = (struct rg_phrase){.id = sentence};
+    for (int i = 0; i < RG_PHRASE_WORDS_MAX; i++) {
+        struct span text = rg_span_text(words[i] ? words[i] : "");
+        phrase->word[i] = rg_pool_add(&correlation->pool, text);
     }
 }
 
-void rg_correlation_note_clock(struct rg_correlation *correlation, const char *sentence)
+void rg_correlation_note_clock(struct rg_correlation *correlation, enum rg_phrase_id sentence,
+                               const char *const words[RG_PHRASE_WORDS_MAX])
 {
-    note(&correlation->pool, sentence, correlation->clock_notes, &correlation->clock_note_count);
+    note(correlation, &correlation->clock_notes, sentence, words);
 }
 
-void rg_correlation_note_hole(struct rg_correlation *correlation, const char *sentence)
+void rg_correlation_note_hole(struct rg_correlation *correlation, enum rg_phrase_id sentence,
+                              const char *const words[RG_PHRASE_WORDS_MAX])
 {
-    note(&correlation->pool, sentence, correlation->hole_notes, &correlation->hole_note_count);
+    note(correlation, &correlation->hole_notes, sentence, words);
 }
 
 bool rg_words_add(struct rg_words *words, rg_word word)
@@ -631,6 +641,23 @@ static bool fill_noise(struct rg_correlation *correlation, const struct rg_unmat
     return true;
 }
 
+static bool add_notes(struct rg_correlation *correlation, const struct rg_notes *notes,
+                      struct rg_phrases *phrases)
+{
+    bool ok = true;
+    for (size_t i = 0; i < notes->count; i++) {
+        const struct rg_phrase *note = &notes->items[i];
+        ok &= rg_phrases_add(phrases, note->id, note->word[0], note->word[1], note->word[2],
+                             note->word[3]);
+    }
+    if (notes->left_out) {
+        ok &=
+            rg_phrases_add(phrases, RG_PHRASE_NOTES_LEFT_OUT,
+                           rg_pool_addf(&correlation->pool, "%" PRIu64, notes->left_out), 0, 0, 0);
+    }
+    return ok;
+}
+
 static bool fill_notes(struct rg_correlation *correlation, struct rg_diagnosis *diagnosis)
 {
     struct rg_pool *pool = &correlation->pool;
@@ -650,14 +677,8 @@ static bool fill_notes(struct rg_correlation *correlation, struct rg_diagnosis *
     if (correlation->clocks_guessed) {
         ok &= rg_phrases_add(&diagnosis->clocks, RG_PHRASE_CLOCKS_GUESSED, 0, 0, 0, 0);
     }
-    for (size_t i = 0; i < correlation->clock_note_count; i++) {
-        ok &= rg_phrases_add(&diagnosis->clocks, RG_PHRASE_PLAIN, correlation->clock_notes[i], 0, 0,
-                             0);
-    }
-    for (size_t i = 0; i < correlation->hole_note_count; i++) {
-        ok &=
-            rg_phrases_add(&diagnosis->holes, RG_PHRASE_PLAIN, correlation->hole_notes[i], 0, 0, 0);
-    }
+    ok &= add_notes(correlation, &correlation->clock_notes, &diagnosis->clocks);
+    ok &= add_notes(correlation, &correlation->hole_notes, &diagnosis->holes);
     if (correlation->folded || correlation->map.full || correlation->pool.full) {
         ok &= rg_phrases_add(&diagnosis->holes, RG_PHRASE_FOLDED,
                              rg_pool_addf(pool, "%" PRIu64, correlation->folded), 0, 0, 0);

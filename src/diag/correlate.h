@@ -47,9 +47,12 @@ void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_reco
 /* A record that the catalogue knows. Never fails: what cannot be kept is counted. */
 void rg_correlation_add(struct rg_correlation *correlation, const struct rg_event *event);
 
-/* Something about the clocks or missing lines that a report must say (copied). */
-void rg_correlation_note_clock(struct rg_correlation *correlation, const char *sentence);
-void rg_correlation_note_hole(struct rg_correlation *correlation, const char *sentence);
+/* Something about the clocks or missing lines that a report must say: a sentence and the texts for
+ * its gaps (copied; NULL where it has none). */
+void rg_correlation_note_clock(struct rg_correlation *correlation, enum rg_phrase_id sentence,
+                               const char *const words[RG_PHRASE_WORDS_MAX]);
+void rg_correlation_note_hole(struct rg_correlation *correlation, enum rg_phrase_id sentence,
+                              const char *const words[RG_PHRASE_WORDS_MAX]);
 
 /* The verdicts; `unmatched` (may be NULL) goes into the diagnosis. May be called once; the
  * correlation can only be closed afterwards. Fails with RG_OUT_OF_MEMORY. The caller frees the

@@ -17,7 +17,7 @@
 #define RG_QUOTE_BYTES   420
 #define RG_INCIDENTS_MAX 200
 #define RG_NODES_SEEN    8192
-#define RG_NOTES_MAX     32
+#define RG_NOTES_MAX     40 /* of clocks, and of missing lines; further ones count */
 
 enum rg_trait_flag {
     RG_TRAIT_SILENT = 1 << 0,
@@ -151,6 +151,12 @@ struct rg_noise_count {
 
 #define RG_NOISE_MAX 256
 
+struct rg_notes {
+    struct rg_phrase items[RG_NOTES_MAX];
+    size_t count;
+    uint64_t left_out;
+};
+
 struct rg_correlation {
     struct rg_correlation_options options;
     struct rg_correlation_sources sources;
@@ -169,10 +175,8 @@ struct rg_correlation {
     uint64_t matched;
     uint64_t folded;
     uint64_t order;
-    rg_word clock_notes[RG_NOTES_MAX];
-    size_t clock_note_count;
-    rg_word hole_notes[RG_NOTES_MAX];
-    size_t hole_note_count;
+    struct rg_notes clock_notes;
+    struct rg_notes hole_notes;
     bool clocks_guessed; /* two clocks were laid side by side by what both say */
     bool finished;
 };

@@ -3,6 +3,8 @@
  */
 #include "diag/diagnosis.h"
 
+#include "diag/labels.h"
+
 #include "base/assert.h"
 
 #include <stdlib.h>
@@ -76,6 +78,12 @@ const char *rg_diagnosis_word(const struct rg_diagnosis *diagnosis, rg_word word
     return word == 0 ? "" : diagnosis->words[word];
 }
 
+const char *rg_diagnosis_word_in(const struct rg_diagnosis *diagnosis, rg_word word,
+                                 enum rg_language language)
+{
+    return rg_word_label(rg_diagnosis_word(diagnosis, word), language);
+}
+
 void rg_phrase_render(const struct rg_diagnosis *diagnosis, const struct rg_phrase *phrase,
                       enum rg_language language, struct rg_buf *out)
 {
@@ -84,7 +92,8 @@ void rg_phrase_render(const struct rg_diagnosis *diagnosis, const struct rg_phra
         language == RG_KOREAN ? phrase_texts[phrase->id].korean : phrase_texts[phrase->id].english;
     for (const char *at = text; *at; at++) {
         if (at[0] == '{' && at[1] >= '0' && at[1] < '0' + RG_PHRASE_WORDS_MAX && at[2] == '}') {
-            rg_buf_add_text(out, rg_diagnosis_word(diagnosis, phrase->word[at[1] - '0']));
+            rg_buf_add_text(out,
+                            rg_diagnosis_word_in(diagnosis, phrase->word[at[1] - '0'], language));
             at += 2;
         } else {
             rg_buf_add_char(out, *at);
@@ -130,14 +139,18 @@ size_t rg_incident_kinds(const struct rg_diagnosis *diagnosis, const struct rg_i
     return count;
 }
 
-void rg_when_render(struct rg_when when, struct rg_buf *out)
+void rg_when_render(struct rg_when when, enum rg_language language, struct rg_buf *out)
 {
     if (when.kind == RG_WHEN_UNKNOWN) {
         rg_buf_add_char(out, '-');
         return;
     }
     if (when.kind == RG_WHEN_BOOT) {
-        rg_buf_addf(out, "+%.3f s after boot", (double)when.usec / 1e6);
+        if (language == RG_KOREAN) {
+            rg_buf_addf(out, "부팅 후 %.3f초", (double)when.usec / 1e6);
+        } else {
+            rg_buf_addf(out, "+%.3f s after boot", (double)when.usec / 1e6);
+        }
         return;
     }
     time_t seconds = (time_t)(when.usec / 1000000 - (when.usec % 1000000 < 0));
@@ -148,7 +161,8 @@ void rg_when_render(struct rg_when when, struct rg_buf *out)
         rg_buf_add_char(out, '-');
         return;
     }
-    rg_buf_addf(out, "%s%s", text, when.kind == RG_WHEN_UTC ? " UTC" : " (zone not stated)");
+    const char *unstated = language == RG_KOREAN ? " (시간대 미상)" : " (zone not stated)";
+    rg_buf_addf(out, "%s%s", text, when.kind == RG_WHEN_UTC ? " UTC" : unstated);
 }
 
 static void free_incident(struct rg_incident *incident)

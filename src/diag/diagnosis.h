@@ -252,8 +252,12 @@ struct rg_diagnosis {
 
 void rg_diagnosis_free(struct rg_diagnosis *diagnosis);
 
-/* The text of a word; never NULL. */
+/* The text of a word as JSON has it; never NULL. */
 const char *rg_diagnosis_word(const struct rg_diagnosis *diagnosis, rg_word word);
+
+/* The same as a reader of that language sees it: a few words are ours, all others names. */
+const char *rg_diagnosis_word_in(const struct rg_diagnosis *diagnosis, rg_word word,
+                                 enum rg_language language);
 
 /* Appends the sentence, its gaps filled. Nothing for RG_PHRASE_NONE. */
 void rg_phrase_render(const struct rg_diagnosis *diagnosis, const struct rg_phrase *phrase,
@@ -273,6 +277,6 @@ size_t rg_incident_kinds(const struct rg_diagnosis *diagnosis, const struct rg_i
                          struct rg_kind_sum *ret_sums, size_t room);
 
 /* Time as people read it: "2026-11-29 14:30:11 UTC", "+533.840 s after boot", "-". */
-void rg_when_render(struct rg_when when, struct rg_buf *out);
+void rg_when_render(struct rg_when when, enum rg_language language, struct rg_buf *out);
 
 #endif

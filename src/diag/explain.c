@@ -4,6 +4,8 @@
  */
 #include "diag/catalogue.h"
 
+#include "diag/labels.h"
+
 #include "diag/lustre.h"
 #include "diag/reference.h"
 #include "diag/rules.h"
@@ -256,7 +258,7 @@ void rg_catalogue_explain(const struct rg_catalogue_row *row, enum rg_language l
                           struct rg_buf *out)
 {
     rg_buf_addf(out, "%s: %s\n\n", row->id, row->title[language]);
-    add_fact(WORD_LAYER, rg_layer_name(row->layer), language, out);
+    add_fact(WORD_LAYER, rg_layer_label(row->layer, language), language, out);
     add_fact(WORD_SPEAKER, role_text(row->speaker, language), language, out);
     add_fact(WORD_ACCUSES, accused_text(row, language), language, out);
     add_fact(WORD_EFFECT, effect_text(row->effect, language), language, out);

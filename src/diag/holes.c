@@ -3,10 +3,10 @@
  */
 #include "diag/holes.h"
 
-#include "base/attr.h"
-#include "base/buf.h"
+#include "diag/labels.h"
 
-#include <inttypes.h>
+#include "base/attr.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,41 +137,31 @@ void rg_holes_note(struct rg_holes *holes, const struct rg_record *record)
     }
 }
 
-static void tell_node(const struct node_holes *node, struct span name,
-                      void (*tell)(void *context, const char *sentence), void *context)
+static void tell_node(const struct node_holes *node, struct span name, rg_hole_teller tell,
+                      void *context)
 {
-    static const struct {
-        const char *before;
-        const char *after;
-    } words[HOLE_COUNT] = {
-        [HOLE_KERNEL] = {"the kernel dropped", "messages before they could be read"},
-        [HOLE_DAEMON] = {"syslog or the journal dropped", "messages by their rate limit"},
-        [HOLE_LIMIT] = {"rate limits of the kernel kept back", "lines"},
+    static const enum rg_phrase_id sentences[HOLE_COUNT] = {
+        [HOLE_KERNEL] = RG_PHRASE_HOLE_KERNEL,
+        [HOLE_DAEMON] = RG_PHRASE_HOLE_DAEMON,
+        [HOLE_LIMIT] = RG_PHRASE_HOLE_LIMIT,
     };
     for (int i = 0; i < HOLE_COUNT; i++) {
         if (node->lines[i] > 0) {
-            RG_BUF(sentence, 2048);
-            rg_buf_addf(&sentence, "%.*s: %s %" PRIu64 " %s", RG_SPAN_ARG(name), words[i].before,
-                        node->lines[i], words[i].after);
-            tell(context, rg_buf_text(&sentence));
+            tell(context, sentences[i], name, node->lines[i]);
         }
     }
     if (node->ring_usec > 0) {
-        RG_BUF(sentence, 2048);
-        rg_buf_addf(&sentence,
-                    "%.*s: its log begins %" PRId64 " s after boot; what came before is not in it",
-                    RG_SPAN_ARG(name), node->ring_usec / 1000000);
-        tell(context, rg_buf_text(&sentence));
+        tell(context, RG_PHRASE_HOLE_RING, name, (uint64_t)(node->ring_usec / 1000000));
     }
 }
 
 void rg_holes_tell(const struct rg_holes *holes, const struct rg_interned *nodes,
-                   void (*tell)(void *context, const char *sentence), void *context)
+                   rg_hole_teller tell, void *context)
 {
     for (size_t i = 0; i < holes->count; i++) {
         struct span name = rg_interned_text(nodes, holes->nodes[i].node);
-        tell_node(&holes->nodes[i], name.len ? name : RG_SPAN_LITERAL("a node without a name"),
-                  tell, context);
+        tell_node(&holes->nodes[i], name.len ? name : RG_SPAN_LITERAL(RG_WORD_UNNAMED), tell,
+                  context);
     }
-    tell_node(&holes->nodes[NODES_MAX], RG_SPAN_LITERAL("further nodes"), tell, context);
+    tell_node(&holes->nodes[NODES_MAX], RG_SPAN_LITERAL(RG_WORD_FURTHER), tell, context);
 }

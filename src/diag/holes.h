@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 
+#include "diag/diagnosis.h"
 #include "diag/nodes.h"
 #include "diag/record.h"
 
@@ -18,8 +19,12 @@ void rg_holes_free(struct rg_holes *holes);
 /* For every record, in order. */
 void rg_holes_note(struct rg_holes *holes, const struct rg_record *record);
 
-/* One sentence a node and kind of hole, in the order in which nodes were met. */
+/* One sentence of a name and a count. The name may be a word of ours (labels.h). */
+typedef void (*rg_hole_teller)(void *context, enum rg_phrase_id sentence, struct span name,
+                               uint64_t count);
+
+/* Tells once a node and kind of hole, in the order in which nodes were met. */
 void rg_holes_tell(const struct rg_holes *holes, const struct rg_interned *nodes,
-                   void (*tell)(void *context, const char *sentence), void *context);
+                   rg_hole_teller tell, void *context);
 
 #endif

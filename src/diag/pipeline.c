@@ -9,10 +9,12 @@
 #include "diag/clock.h"
 #include "diag/correlate.h"
 #include "diag/holes.h"
+#include "diag/labels.h"
 #include "diag/reading.h"
 #include "diag/seen.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,48 +202,53 @@ int rg_pipeline_add_live(struct rg_pipeline *pipeline, struct rg_error *err)
 
 /* ---- What a report must say about the input ---- */
 
-static void add_zone(struct rg_buf *out, int32_t zone_s)
+static void note_clock(struct rg_pipeline *pipeline, enum rg_phrase_id sentence, const char *name,
+                       const char *fact, const char *evidence)
 {
-    int east = abs(zone_s);
-    rg_buf_addf(out, "UTC%c%02d:%02d", zone_s < 0 ? '-' : '+', east / 3600, east / 60 % 60);
+    const char *const words[RG_PHRASE_WORDS_MAX] = {name, fact, evidence};
+    rg_correlation_note_clock(pipeline->correlation, sentence, words);
+}
+
+/* A sentence about seconds ahead or behind. */
+static void note_seconds(struct rg_pipeline *pipeline, enum rg_phrase_id ahead,
+                         enum rg_phrase_id behind, const char *name, int64_t usec)
+{
+    char seconds[32];
+    snprintf(seconds, sizeof(seconds), "%" PRId64, (int64_t)llabs(usec / SEC));
+    note_clock(pipeline, usec < 0 ? behind : ahead, name, seconds, NULL);
+}
+
+static void note_zone(struct rg_pipeline *pipeline, const char *name,
+                      const struct rg_node_clock *clock)
+{
+    char zone[32];
+    char evidence[16];
+    int east = abs(clock->zone_s);
+    snprintf(zone, sizeof(zone), "UTC%c%02d:%02d", clock->zone_s < 0 ? '-' : '+', east / 3600,
+             east / 60 % 60);
+    snprintf(evidence, sizeof(evidence), "%u", clock->evidence);
+    note_clock(pipeline, RG_PHRASE_CLOCK_ZONE, name, zone, evidence);
 }
 
 /* What is worth a sentence: a zone that was found, and everything that is wrong with a clock. */
 static void tell_clock(struct rg_pipeline *pipeline, rg_node_id node,
                        const struct rg_node_clock *clock)
 {
-    RG_BUF(sentence, SENTENCE_MAX);
-    struct span name = rg_interned_text(pipeline->desk.nodes, node);
-    rg_buf_addf(&sentence, "%.*s:", RG_SPAN_ARG(name.len ? name : RG_SPAN_LITERAL("unnamed")));
-    const char *comma = "";
+    const char *name = rg_interned_text(pipeline->desk.nodes, node).ptr;
+    name = name && *name ? name : RG_WORD_UNNAMED;
     if (clock->zone_known && !clock->zone_given) {
-        rg_buf_addf(&sentence, " wall-clock stamps are ");
-        add_zone(&sentence, clock->zone_s);
-        rg_buf_addf(&sentence, ", by the absolute times in %u of its lines", clock->evidence);
-        comma = ";";
+        note_zone(pipeline, name, clock);
     }
-    if (clock->drift_usec / SEC > 2 || clock->drift_usec / SEC < -2) {
-        rg_buf_addf(&sentence,
-                    "%s its stamps are %" PRId64 " s %s (dmesg -T drifts) and were corrected",
-                    comma, (int64_t)llabs(clock->drift_usec / SEC),
-                    clock->drift_usec < 0 ? "behind" : "ahead");
-        comma = ";";
+    if (llabs(clock->drift_usec / SEC) > 2) {
+        note_seconds(pipeline, RG_PHRASE_CLOCK_AHEAD, RG_PHRASE_CLOCK_BEHIND, name,
+                     clock->drift_usec);
     }
     if (clock->skew_known) {
-        rg_buf_addf(&sentence,
-                    "%s its clock is %" PRId64 " s %s the other nodes' (the same requests, seen "
-                    "on both sides) and was corrected",
-                    comma, (int64_t)llabs(clock->skew_usec / SEC),
-                    clock->skew_usec < 0 ? "behind" : "ahead of");
-        comma = ";";
+        note_seconds(pipeline, RG_PHRASE_CLOCK_SKEW_AHEAD, RG_PHRASE_CLOCK_SKEW_BEHIND, name,
+                     clock->skew_usec);
     }
     if (clock->years_corrected) {
-        rg_buf_addf(&sentence, "%s the year of its stamps, which state none, is by those lines",
-                    comma);
-        comma = ";";
-    }
-    if (comma[0] && rg_buf_ok(&sentence)) {
-        rg_correlation_note_clock(pipeline->correlation, rg_buf_text(&sentence));
+        note_clock(pipeline, RG_PHRASE_CLOCK_YEAR, name, NULL, NULL);
     }
 }
 
@@ -258,10 +265,20 @@ static void tell_clocks(struct rg_pipeline *pipeline)
     }
 }
 
-static void tell_hole(void *context, const char *sentence)
+static void note_hole(struct rg_pipeline *pipeline, enum rg_phrase_id sentence, const char *first,
+                      const char *second, const char *third)
 {
-    struct rg_pipeline *pipeline = context;
-    rg_correlation_note_hole(pipeline->correlation, sentence);
+    const char *const words[RG_PHRASE_WORDS_MAX] = {first, second, third};
+    rg_correlation_note_hole(pipeline->correlation, sentence, words);
+}
+
+static void tell_hole(void *context, enum rg_phrase_id sentence, struct span name, uint64_t count)
+{
+    char number[32];
+    RG_BUF(text, SENTENCE_MAX);
+    snprintf(number, sizeof(number), "%" PRIu64, count);
+    rg_buf_add_span(&text, name);
+    note_hole(context, sentence, rg_buf_text(&text), number, NULL);
 }
 
 static void tell_problems(struct rg_pipeline *pipeline)
@@ -271,19 +288,20 @@ static void tell_problems(struct rg_pipeline *pipeline)
     const struct rg_problem *problems = rg_inputs_problems(pipeline->inputs, &count, &left_out);
     for (size_t i = 0; i < count; i++) {
         if (problems[i].kind != RG_PROBLEM_SKIPPED) {
-            RG_BUF(sentence, SENTENCE_MAX * 8);
-            rg_buf_addf(&sentence, "%s: %s", problems[i].source, problems[i].sentence);
-            rg_correlation_note_hole(pipeline->correlation, rg_buf_text(&sentence));
+            note_hole(pipeline, RG_PHRASE_HOLE_INPUT, problems[i].source,
+                      problems[i].sentence[RG_ENGLISH], problems[i].sentence[RG_KOREAN]);
         }
     }
     uint64_t refused =
         rg_interned_refused(pipeline->desk.nodes) + rg_interned_refused(pipeline->desk.sources);
     if (refused > 0) {
-        RG_BUF(sentence, SENTENCE_MAX);
-        rg_buf_addf(&sentence,
-                    "more than %d nodes or %d sources: %" PRIu64 " names were not told apart",
-                    RG_NODES_MAX, RG_SOURCES_MAX, refused);
-        rg_correlation_note_hole(pipeline->correlation, rg_buf_text(&sentence));
+        char nodes[16];
+        char sources[16];
+        char names[32];
+        snprintf(nodes, sizeof(nodes), "%d", RG_NODES_MAX);
+        snprintf(sources, sizeof(sources), "%d", RG_SOURCES_MAX);
+        snprintf(names, sizeof(names), "%" PRIu64, refused);
+        note_hole(pipeline, RG_PHRASE_HOLE_NAMES, nodes, sources, names);
     }
 }
 

@@ -6,6 +6,8 @@
  */
 #include "diag/report.h"
 
+#include "diag/labels.h"
+
 #include "base/checked.h"
 #include "diag/lustre.h"
 
@@ -59,7 +61,7 @@ static void escaped(const struct page *page, const char *text)
 
 static void word(const struct page *page, rg_word which)
 {
-    escaped(page, rg_diagnosis_word(page->diagnosis, which));
+    escaped(page, rg_diagnosis_word_in(page->diagnosis, which, page->language));
 }
 
 static void phrase(const struct page *page, const struct rg_phrase *what)
@@ -72,7 +74,7 @@ static void phrase(const struct page *page, const struct rg_phrase *what)
 static void when(const struct page *page, struct rg_when moment)
 {
     RG_BUF(text, 128);
-    rg_when_render(moment, &text);
+    rg_when_render(moment, page->language, &text);
     escaped(page, rg_buf_text(&text));
 }
 
@@ -449,7 +451,8 @@ static void cause(const struct page *page, const struct rg_cause *what)
         escaped(page, what->row->title[page->language]);
         rg_buf_add_text(page->out, "</b> <span class=\"soft\">");
         escaped(page, what->row->id);
-        rg_buf_addf(page->out, ", %s, × %" PRIu64 " ", rg_layer_name(what->layer), what->count);
+        rg_buf_addf(page->out, ", %s, × %" PRIu64 " ", rg_layer_label(what->layer, page->language),
+                    what->count);
         word(page, what->subject);
         rg_buf_add_text(page->out, "</span><br>");
         escaped(page, what->row->cause[page->language]);
@@ -473,17 +476,18 @@ static void facts(const struct page *page, const struct rg_incident *incident)
     rg_buf_add_text(page->out, " – ");
     when(page, incident->last);
     rg_buf_addf(page->out, "</td></tr><tr><th>%s</th><td>%s ", either(page, "Scope", "범위"),
-                rg_scope_name(incident->scope));
+                rg_scope_label(incident->scope, page->language));
     word(page, incident->element);
     rg_buf_addf(page->out, "</td></tr><tr><th>%s</th><td>%s%s</td></tr>",
-                either(page, "Nature", "성격"), rg_nature_name(incident->nature),
+                either(page, "Nature", "성격"), rg_nature_label(incident->nature, page->language),
                 incident->planned ? either(page, " (on purpose)", " (의도된 작업)") : "");
     words_row(page, "Nodes", "노드", &incident->nodes);
     words_row(page, "Targets", "타깃", &incident->targets);
     words_row(page, "NIDs", "NID", &incident->nids);
     rg_buf_addf(page->out, "<tr><th>%s</th><td>%s</td></tr><tr><th>%s</th><td>%s</td></tr></table>",
-                either(page, "Data", "데이터"), rg_data_name(incident->data),
-                either(page, "Confidence", "확신도"), rg_confidence_name(incident->confidence));
+                either(page, "Data", "데이터"), rg_data_label(incident->data, page->language),
+                either(page, "Confidence", "확신도"),
+                rg_confidence_label(incident->confidence, page->language));
 }
 
 static void status(const struct page *page, int number, const struct rg_status_info *info)
@@ -500,7 +504,8 @@ static void one_incident(const struct page *page, const struct rg_incident *inci
     rg_buf_addf(page->out,
                 "<details class=\"card\" open><summary>%s %u <span class=\"urgency %s\">%s</span> ",
                 either(page, "Incident", "장애"), incident->number,
-                rg_urgency_name(incident->urgency), rg_urgency_name(incident->urgency));
+                rg_urgency_name(incident->urgency),
+                rg_urgency_label(incident->urgency, page->language));
     phrase(page, &incident->headline);
     rg_buf_add_text(page->out, "</summary>");
     facts(page, incident);

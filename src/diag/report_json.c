@@ -156,7 +156,7 @@ static void field_when(struct json *json, const char *field, struct rg_when when
     field_number(json, "usec", when.usec);
     field_number(json, "uncertain_usec", when.uncertain_usec);
     RG_BUF(shown, 128);
-    rg_when_render(when, &shown);
+    rg_when_render(when, RG_ENGLISH, &shown);
     field_text(json, "text", rg_buf_text(&shown));
     close_with(json, '}');
 }

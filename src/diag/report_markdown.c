@@ -4,6 +4,8 @@
  */
 #include "diag/report.h"
 
+#include "diag/labels.h"
+
 #include "base/checked.h"
 
 #include <inttypes.h>
@@ -78,7 +80,7 @@ static void words(const struct page *page, const struct rg_words *items)
 {
     for (size_t i = 0; i < items->count; i++) {
         rg_buf_add_text(page->out, i ? ", " : "");
-        escaped(page, rg_diagnosis_word(page->diagnosis, items->items[i]));
+        escaped(page, rg_diagnosis_word_in(page->diagnosis, items->items[i], page->language));
     }
     rg_buf_add_text(page->out, items->count ? " |\n" : "– |\n");
 }
@@ -93,7 +95,7 @@ static void words_row(const struct page *page, const char *english, const char *
 static void when(const struct page *page, struct rg_when moment)
 {
     RG_BUF(text, 128);
-    rg_when_render(moment, &text);
+    rg_when_render(moment, page->language, &text);
     escaped(page, rg_buf_text(&text));
 }
 
@@ -113,16 +115,16 @@ static void table(const struct page *page, const struct rg_incident *incident)
     words_row(page, "Targets", "타깃 (MDT/OST/MGS)", &incident->targets);
     words_row(page, "NIDs", "NID", &incident->nids);
     row(page, "Scope", "장애 범위");
-    rg_buf_addf(page->out, "%s ", rg_scope_name(incident->scope));
-    escaped(page, rg_diagnosis_word(page->diagnosis, incident->element));
+    rg_buf_addf(page->out, "%s ", rg_scope_label(incident->scope, page->language));
+    escaped(page, rg_diagnosis_word_in(page->diagnosis, incident->element, page->language));
     rg_buf_add_text(page->out, " |\n");
     row(page, "Nature", "성격");
-    rg_buf_addf(page->out, "%s%s |\n", rg_nature_name(incident->nature),
+    rg_buf_addf(page->out, "%s%s |\n", rg_nature_label(incident->nature, page->language),
                 incident->planned ? either(page, " (on purpose)", " (의도된 작업)") : "");
     row(page, "Data", "데이터");
-    rg_buf_addf(page->out, "%s |\n", rg_data_name(incident->data));
+    rg_buf_addf(page->out, "%s |\n", rg_data_label(incident->data, page->language));
     row(page, "Confidence", "확신도");
-    rg_buf_addf(page->out, "%s |\n", rg_confidence_name(incident->confidence));
+    rg_buf_addf(page->out, "%s |\n", rg_confidence_label(incident->confidence, page->language));
 }
 
 static void cause(const struct page *page, const struct rg_cause *what)
@@ -133,7 +135,7 @@ static void cause(const struct page *page, const struct rg_cause *what)
         rg_buf_addf(page->out, " (%s, × %" PRIu64 ")", what->row->id, what->count);
         if (what->subject) {
             rg_buf_add_text(page->out, ": ");
-            escaped(page, rg_diagnosis_word(page->diagnosis, what->subject));
+            escaped(page, rg_diagnosis_word_in(page->diagnosis, what->subject, page->language));
         }
         rg_buf_add_char(page->out, '\n');
         if (*what->row->cause[page->language]) {
@@ -258,7 +260,7 @@ static void one_incident(const struct page *page, const struct rg_incident *inci
         if (sums[i].nodes > 1) {
             rg_buf_addf(page->out, "%zu %s", sums[i].nodes, either(page, "nodes", "개 노드"));
         } else {
-            escaped(page, rg_diagnosis_word(page->diagnosis, sums[i].node));
+            escaped(page, rg_diagnosis_word_in(page->diagnosis, sums[i].node, page->language));
         }
         rg_buf_add_char(page->out, '\n');
     }

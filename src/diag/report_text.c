@@ -3,6 +3,8 @@
  */
 #include "diag/report.h"
 
+#include "diag/labels.h"
+
 #include "base/checked.h"
 #include "diag/lustre.h"
 
@@ -37,7 +39,7 @@ static const char *either(const struct page *page, const char *english, const ch
 
 static const char *word(const struct page *page, rg_word which)
 {
-    return rg_diagnosis_word(page->diagnosis, which);
+    return rg_diagnosis_word_in(page->diagnosis, which, page->language);
 }
 
 static void phrase(const struct page *page, const struct rg_phrase *what)
@@ -97,7 +99,8 @@ static void cause(const struct page *page, const struct rg_cause *what)
         return;
     }
     rg_buf_addf(page->out, "    %s%s%s [%s, %s: %s", page->ink.yellow, row->title[page->language],
-                page->ink.off, row->id, either(page, "layer", "계층"), rg_layer_name(row->layer));
+                page->ink.off, row->id, either(page, "layer", "계층"),
+                rg_layer_label(row->layer, page->language));
     rg_buf_addf(page->out, "%s%s; × %" PRIu64 "]\n", what->subject ? ", " : "",
                 word(page, what->subject), what->count);
     if (*row->cause[page->language]) {
@@ -114,10 +117,10 @@ static void times(const struct page *page, const struct rg_incident *incident)
 {
     rg_buf_addf(page->out, "  %s%s:%s ", page->ink.bold, either(page, "Time", "시간"),
                 page->ink.off);
-    rg_when_render(incident->first, page->out);
+    rg_when_render(incident->first, page->language, page->out);
     if (incident->last.kind != RG_WHEN_UNKNOWN && incident->duration_usec > 0) {
         rg_buf_add_text(page->out, " – ");
-        rg_when_render(incident->last, page->out);
+        rg_when_render(incident->last, page->language, page->out);
         rg_buf_addf(page->out, " (%" PRId64 " s)", incident->duration_usec / 1000000);
     }
     if (incident->open) {
@@ -192,16 +195,19 @@ static void one_incident(const struct page *page, const struct rg_incident *inci
 {
     const char *shade = incident->urgency >= RG_URGENCY_HIGH ? page->ink.red : page->ink.yellow;
     rg_buf_addf(page->out, "\n%s%s %u (%s)%s: ", shade, either(page, "Incident", "장애"),
-                incident->number, rg_urgency_name(incident->urgency), page->ink.off);
+                incident->number, rg_urgency_label(incident->urgency, page->language),
+                page->ink.off);
     phrase(page, &incident->headline);
     rg_buf_add_char(page->out, '\n');
     times(page, incident);
     rg_buf_addf(page->out, "  %s%s:%s %s%s%s%s, %s: %s; %s: %s\n", page->ink.bold,
-                either(page, "Scope", "범위"), page->ink.off, rg_scope_name(incident->scope),
-                incident->element ? " " : "", word(page, incident->element),
+                either(page, "Scope", "범위"), page->ink.off,
+                rg_scope_label(incident->scope, page->language), incident->element ? " " : "",
+                word(page, incident->element),
                 incident->planned ? either(page, " (on purpose)", " (의도된 작업)") : "",
-                either(page, "nature", "성격"), rg_nature_name(incident->nature),
-                either(page, "confidence", "확신도"), rg_confidence_name(incident->confidence));
+                either(page, "nature", "성격"), rg_nature_label(incident->nature, page->language),
+                either(page, "confidence", "확신도"),
+                rg_confidence_label(incident->confidence, page->language));
     words_line(page, "Nodes", "노드", &incident->nodes);
     words_line(page, "Targets", "타깃", &incident->targets);
     words_line(page, "NIDs", "NID", &incident->nids);
@@ -218,7 +224,7 @@ static void one_incident(const struct page *page, const struct rg_incident *inci
     phrases(page, "Not decidable from this", "이 로그만으로 판단할 수 없는 것", &incident->decides);
     phrases(page, "Users", "사용자 영향", &incident->users);
     rg_buf_addf(page->out, "  %s%s:%s %s\n", page->ink.bold, either(page, "Data", "데이터"),
-                page->ink.off, rg_data_name(incident->data));
+                page->ink.off, rg_data_label(incident->data, page->language));
     for (size_t i = 0; i < incident->data_reasons.count; i++) {
         rg_buf_add_text(page->out, "    - ");
         phrase(page, &incident->data_reasons.items[i]);
@@ -247,16 +253,17 @@ static void head(const struct page *page)
                 either(page, "nodes", "개 노드"));
     if (diagnosis->first.kind != RG_WHEN_UNKNOWN) {
         rg_buf_add_text(page->out, "  ");
-        rg_when_render(diagnosis->first, page->out);
+        rg_when_render(diagnosis->first, page->language, page->out);
         rg_buf_add_text(page->out, " – ");
-        rg_when_render(diagnosis->last, page->out);
+        rg_when_render(diagnosis->last, page->language, page->out);
         rg_buf_add_char(page->out, '\n');
     }
     size_t shown = RG_MIN(diagnosis->node_count, (size_t)40);
     for (size_t i = 0; i < shown; i++) {
         const struct rg_node_summary *node = &diagnosis->nodes[i];
         rg_buf_addf(page->out, "  %s  %s, %" PRIu64 " %s", word(page, node->name),
-                    rg_role_name(node->role), node->lines, either(page, "lines", "줄"));
+                    rg_role_label(node->role, page->language), node->lines,
+                    either(page, "lines", "줄"));
         if (node->boots > 1) {
             rg_buf_addf(page->out, ", %u %s", node->boots, either(page, "boots", "회 부팅"));
         }

@@ -67,24 +67,38 @@ struct rg_inputs {
 
 /* ---- Problems ---- */
 
+static void free_problem(struct rg_problem *problem)
+{
+    free(problem->source);
+    free(problem->sentence[RG_ENGLISH]);
+    free(problem->sentence[RG_KOREAN]);
+}
+
 static void note_problem(struct rg_inputs *inputs, enum rg_problem_kind kind, const char *source,
-                         const char *sentence)
+                         const char *english, const char *korean)
 {
     inputs->unreadable = inputs->unreadable || kind == RG_PROBLEM_UNREADABLE;
     if (inputs->problem_count == RG_PROBLEMS_MAX) {
         inputs->problems_left_out++;
         return;
     }
-    char *source_copy = strdup(source);
-    char *sentence_copy = strdup(sentence);
-    if (!source_copy || !sentence_copy) {
-        free(source_copy);
-        free(sentence_copy);
+    struct rg_problem problem = {
+        .kind = kind, .source = strdup(source), .sentence = {strdup(english), strdup(korean)}};
+    if (!problem.source || !problem.sentence[RG_ENGLISH] || !problem.sentence[RG_KOREAN]) {
+        free_problem(&problem);
         inputs->problems_left_out++;
         return;
     }
-    inputs->problems[inputs->problem_count++] =
-        (struct rg_problem){.kind = kind, .source = source_copy, .sentence = sentence_copy};
+    inputs->problems[inputs->problem_count++] = problem;
+}
+
+/* What the system or a library said of a failure, in its own words. */
+static void note_failure(struct rg_inputs *inputs, enum rg_problem_kind kind, const char *source,
+                         const char *message)
+{
+    RG_BUF(korean, 1024);
+    rg_buf_addf(&korean, "읽을 수 없음(%s)", message);
+    note_problem(inputs, kind, source, message, rg_buf_text(&korean));
 }
 
 const struct rg_problem *rg_inputs_problems(const struct rg_inputs *inputs, size_t *ret_count,
@@ -116,8 +130,7 @@ void rg_inputs_free(struct rg_inputs *inputs)
         free(inputs->items[i].path);
     }
     for (size_t i = 0; i < inputs->problem_count; i++) {
-        free(inputs->problems[i].source);
-        free(inputs->problems[i].sentence);
+        free_problem(&inputs->problems[i]);
     }
     for (size_t i = 0; i <= DEPTH_MAX; i++) {
         rg_lines_free(inputs->lines[i]);
@@ -373,13 +386,14 @@ static int walk(struct rg_inputs *inputs, const char *path, struct tree tree, in
                 struct rg_error *err)
 {
     if (depth > WALK_DEPTH_MAX) {
-        note_problem(inputs, RG_PROBLEM_SKIPPED, path, "too deep: not read");
+        note_problem(inputs, RG_PROBLEM_SKIPPED, path, "too deep: not read",
+                     "디렉터리가 너무 깊어 읽지 않음");
         return 0;
     }
     struct dirent **entries;
     int count = scandir(path, &entries, is_visible, compare_names);
     if (count < 0) {
-        note_problem(inputs, depth == 0 ? RG_PROBLEM_UNREADABLE : RG_PROBLEM_SKIPPED, path,
+        note_failure(inputs, depth == 0 ? RG_PROBLEM_UNREADABLE : RG_PROBLEM_SKIPPED, path,
                      strerror(errno));
         return 0;
     }
@@ -416,13 +430,14 @@ int rg_inputs_add(struct rg_inputs *inputs, const char *path, struct rg_error *e
     }
     rg_buf_add(&clean, path, len);
     if (!rg_buf_ok(&clean)) {
-        note_problem(inputs, RG_PROBLEM_UNREADABLE, path, "the name is too long");
+        note_problem(inputs, RG_PROBLEM_UNREADABLE, path, "the name is too long", "이름이 너무 김");
         return 0;
     }
     size_t before = inputs->count;
     int rc = walk(inputs, rg_buf_text(&clean), (struct tree){0}, 0, err);
     if (rc == 0 && inputs->count == before && !inputs->unreadable) {
-        note_problem(inputs, RG_PROBLEM_UNREADABLE, path, "no files in this directory");
+        note_problem(inputs, RG_PROBLEM_UNREADABLE, path, "no files in this directory",
+                     "디렉터리에 파일이 없음");
     }
     return rc;
 }
@@ -627,8 +642,11 @@ static int read_log(struct rg_inputs *inputs, struct tap *tap, const struct orig
     inputs->read_count++;
     if (rg_reading_run(inputs->desk, &facts, lines, &err) < 0) {
         RG_BUF(sentence, 1024);
+        RG_BUF(korean, 1024);
         rg_buf_addf(&sentence, "broke off: %s; what came before was read", err.message);
-        note_problem(inputs, RG_PROBLEM_PARTIAL, origin->name, rg_buf_text(&sentence));
+        rg_buf_addf(&korean, "중간에 끊김(%s), 그 앞부분은 읽음", err.message);
+        note_problem(inputs, RG_PROBLEM_PARTIAL, origin->name, rg_buf_text(&sentence),
+                     rg_buf_text(&korean));
         inputs->broke_off = true;
     }
     return 0;
@@ -762,7 +780,11 @@ static int read_members(struct rg_inputs *inputs, struct archive *archive,
             const char *reason = archive_error_string(archive);
             rg_buf_addf(&sentence, "damaged or truncated archive (%s); what came before was read",
                         reason ? reason : "unknown");
-            note_problem(inputs, RG_PROBLEM_PARTIAL, origin->name, rg_buf_text(&sentence));
+            RG_BUF(korean, 1024);
+            rg_buf_addf(&korean, "손상되었거나 잘린 아카이브(%s), 그 앞부분은 읽음",
+                        reason ? reason : "-");
+            note_problem(inputs, RG_PROBLEM_PARTIAL, origin->name, rg_buf_text(&sentence),
+                         rg_buf_text(&korean));
             return 0;
         }
         inputs->broke_off = false;
@@ -777,7 +799,8 @@ static int read_archive(struct rg_inputs *inputs, struct tap *tap, const struct 
 {
     if (origin->depth >= DEPTH_MAX) {
         note_problem(inputs, RG_PROBLEM_SKIPPED, origin->name,
-                     "an archive within too many archives: not read");
+                     "an archive within too many archives: not read",
+                     "아카이브가 너무 여러 겹이어서 읽지 않음");
         return 0;
     }
     rg_autofree struct feed *feed = calloc(1, sizeof(*feed));
@@ -793,7 +816,7 @@ static int read_archive(struct rg_inputs *inputs, struct tap *tap, const struct 
     int rc = read_members(inputs, archive, origin);
     if (rc == 0 && origin->named && inputs->read_count == before) {
         note_problem(inputs, RG_PROBLEM_UNREADABLE, origin->name,
-                     "nothing in this archive could be read");
+                     "nothing in this archive could be read", "아카이브에서 아무것도 읽을 수 없음");
     }
     return rc;
 }
@@ -802,22 +825,27 @@ static void note_binary(struct rg_inputs *inputs, const struct origin *origin, e
 {
     bool debug_log = memmem(origin->name, strlen(origin->name), "lustre-log", 10) != NULL;
     const char *sentence = "not a text file: not read";
+    const char *korean = "텍스트 파일이 아니어서 읽지 않음";
     if (content == CONTENT_JOURNAL) {
         sentence = "a journal in its binary form: not read; give the output of "
                    "journalctl --file FILE -o export";
+        korean = "이진 형식의 journal이어서 읽지 않음; "
+                 "journalctl --file FILE -o export 의 출력을 제공하십시오";
     } else if (debug_log) {
         sentence = "a Lustre debug log in its binary form: not read; give the output of "
                    "lctl debug_file FILE";
+        korean = "이진 형식의 Lustre debug log여서 읽지 않음; "
+                 "lctl debug_file FILE 의 출력을 제공하십시오";
     }
     note_problem(inputs, origin->named ? RG_PROBLEM_UNREADABLE : RG_PROBLEM_SKIPPED, origin->name,
-                 sentence);
+                 sentence, korean);
 }
 
 static int read_stream(struct rg_inputs *inputs, struct tap *tap, const struct origin *origin)
 {
     struct rg_error err = RG_ERROR_INIT;
     if (fill_head(tap, &err) < 0) {
-        note_problem(inputs, origin->named ? RG_PROBLEM_UNREADABLE : RG_PROBLEM_PARTIAL,
+        note_failure(inputs, origin->named ? RG_PROBLEM_UNREADABLE : RG_PROBLEM_PARTIAL,
                      origin->name, err.message);
         return 0;
     }
@@ -870,7 +898,7 @@ static int read_file_item(struct rg_inputs *inputs, const struct item *item)
 {
     rg_autoclose int fd = open(item->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
-        note_problem(inputs, item->named ? RG_PROBLEM_UNREADABLE : RG_PROBLEM_SKIPPED, item->path,
+        note_failure(inputs, item->named ? RG_PROBLEM_UNREADABLE : RG_PROBLEM_SKIPPED, item->path,
                      strerror(errno));
         return 0;
     }
@@ -888,7 +916,7 @@ static int read_live_item(struct rg_inputs *inputs, const struct item *item)
                   : rg_live_open_journal(timeout_s ? timeout_s : LIVE_TIMEOUT_S, &live, &err);
     if (rc < 0) {
         /* Containers and minimal hosts have no journal; the ring is what --live promises. */
-        note_problem(inputs, ring ? RG_PROBLEM_UNREADABLE : RG_PROBLEM_SKIPPED, name, err.message);
+        note_failure(inputs, ring ? RG_PROBLEM_UNREADABLE : RG_PROBLEM_SKIPPED, name, err.message);
         return 0;
     }
     struct utsname host;
@@ -905,7 +933,7 @@ static int read_live_item(struct rg_inputs *inputs, const struct item *item)
     /* No look ahead: /dev/kmsg refuses reads into small buffers. */
     rc = read_log(inputs, &tap, &origin);
     if (rg_live_close(live, &err) < 0) {
-        note_problem(inputs, RG_PROBLEM_PARTIAL, name, err.message);
+        note_failure(inputs, RG_PROBLEM_PARTIAL, name, err.message);
     }
     return rc;
 }

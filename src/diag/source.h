@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 
+#include "diag/catalogue.h"
 #include "diag/reading.h"
 
 #include <stdbool.h>
@@ -27,7 +28,7 @@ enum rg_problem_kind {
 struct rg_problem {
     enum rg_problem_kind kind;
     char *source;
-    char *sentence;
+    char *sentence[RG_LANGUAGE_COUNT];
 };
 
 struct rg_inputs_options {

@@ -435,19 +435,13 @@ static void healthy_siblings(struct view *view, rg_host_id host, const struct rg
 
 /* ---- Scope. ---- */
 
-static const char *row_title(const struct rg_run *run)
-{
-    const char *title = run->row->title[RG_ENGLISH];
-    return title && *title ? title : run->row->id;
-}
-
 /* The row's title is a sentence in two languages; as a word inside evidence the id is clearer. */
 static rg_word what_it_said(struct view *view, const struct rg_run *run)
 {
     if (run->quote_count) {
         return run->quotes[0];
     }
-    return text_word(view, row_title(run));
+    return text_word(view, run->row->id);
 }
 
 static void set_scope(struct view *view, enum rg_scope scope, rg_word element)
@@ -1543,7 +1537,7 @@ static void judge_confidence(struct view *view)
         points -= 1;
         say(view, &incident->confidence_reasons, RG_PHRASE_CONF_CONTRARY, 0, 0, 0);
     }
-    if (view->correlation->hole_note_count) {
+    if (view->correlation->hole_notes.count) {
         points -= own ? 0 : 1;
         say(view, &incident->confidence_reasons, RG_PHRASE_CONF_HOLES, 0, 0, 0);
     }

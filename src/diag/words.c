@@ -3,6 +3,8 @@
  */
 #include "diag/words.h"
 
+#include "diag/labels.h"
+
 #include "base/assert.h"
 
 #include <stdarg.h>
@@ -165,7 +167,8 @@ bool rg_pool_init(struct rg_pool *pool)
     }
     pool->text[0] = empty;
     pool->count = 1;
-    return find_or_add(pool, RG_SPAN_LITERAL("(not kept)")) == RG_WORD_NOT_KEPT && !pool->failed;
+    return find_or_add(pool, RG_SPAN_LITERAL(RG_WORD_LEFT_OUT)) == RG_WORD_NOT_KEPT &&
+           !pool->failed;
 }
 
 void rg_pool_free(struct rg_pool *pool)

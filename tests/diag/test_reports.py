@@ -1,5 +1,6 @@
 """The outputs: the documented JSON, a page that stands alone, nothing leaked, noise that is no incident."""
 import gzip
+import html
 import html.parser
 import json
 import re
@@ -171,6 +172,57 @@ def test_placeholders_are_stable_and_told_apart(tmp_path):
 def test_anonymous_cases_hold_no_address(path):
     out = run("--json", "--anonymise", path).stdout.decode()
     assert not re.search(r"(?<![0-9.])(?:10\.9\.0|192\.0\.2|198\.51\.100)\.[0-9]+", out)
+
+
+# ---- Korean reports. ----
+
+# Words that no Korean sentence of ours needs; "for", "in" and the like stand only in English ones.
+ENGLISH = re.compile(r"\b(the|is|are|was|were|of|its|by|not|no|one|any|and|this|that|it|what|which|"
+                     r"before|after|stated|unknown|node|server|target|fabric|router|config|software|hardware|"
+                     r"network|storage|host|planned|untouched|delayed|lost|low|medium|high|critical|note|layer|"
+                     r"nature|confidence|data|scope|lines|nodes|incident)\b")
+
+
+def ours(text, found):
+    """What is left of a Korean report without quoted lines, commands, samples and names."""
+    quoted = {line for finding in found["findings"] for line in finding["lines"]}
+    quoted |= {noise["sample"] for noise in found["noise"] if noise["sample"]}
+    for line in sorted(quoted, key=len, reverse=True):
+        for written in (line, re.sub(r"([\\`*_\[\]|#!~])", r"\\\1", html.escape(line, quote=False)),
+                        html.escape(line),
+                        html.escape(line).replace("&#x27;", "&#39;")):
+            text = text.replace(written, " ")
+    text = re.sub(r"(?ms)^```$.*?^```$|<(style|script|code|pre)\b.*?</\1>|<title>[^<]*</title>", " ", text)
+    text = re.sub(r'[A-Z0-9]+(-[A-Z0-9]+)+|"[^"\n]*"|&quot;.*?&quot;', " ", text)
+    text = re.sub(r"<[^>]*>|&[a-z]+;|`[^`\n]*`|(?m:^ *(\$.*?|>.*)(  #|$))", " ", text)
+    for incident in found["incidents"]:
+        for step in incident["next"]:
+            text = text.replace(step["command"], " ")
+    names = {node["name"] for node in found["nodes"]}
+    for name in sorted(names, key=len, reverse=True):
+        text = text.replace(name, " ")
+    return text
+
+
+@pytest.mark.parametrize("words", [["--markdown"], [], ["--html"]], ids=["markdown", "text", "html"])
+@pytest.mark.parametrize("path", EVERY, ids=names(EVERY))
+def test_korean_reports_are_korean(tmp_path, path, words):
+    if words == ["--html"]:
+        out = page_of(tmp_path, "--lang", "ko", path)
+    else:
+        out = run(*words, "--lang", "ko", path).stdout.decode()
+    left = ours(out, diagnose(path))
+    assert re.search("[가-힣]", left)
+    for line in left.splitlines():
+        assert not ENGLISH.search(line), line
+
+
+def test_korean_clocks_and_holes(tmp_path):
+    log = tmp_path / "broken.log.gz"
+    log.write_bytes(gzip.compress(b"gpu01: [  533.840297] printk: 12 messages dropped\n" * 9000)[:-40])
+    out = run("--markdown", "--lang", "ko", log, expect=(0, 1, 2)).stdout.decode()
+    assert "부팅 533초 후부터" in out and re.search("커널 메시지 [0-9]+개", out)
+    assert re.search(r"broken\.log\.gz: .*(아카이브|끊김|읽)", out.replace("\\", ""))
 
 
 # ---- Noise. ----

@@ -419,7 +419,7 @@ static void what_cannot_be_read_is_said(void **state)
     assert_text(run.all, 0, "after");
     assert_int_equal(problem_count(&run), 3);
     assert_true(rg_inputs_unreadable(run.inputs));
-    assert_non_null(strstr(problem(&run, 1)->sentence, "journalctl --file"));
+    assert_non_null(strstr(problem(&run, 1)->sentence[RG_ENGLISH], "journalctl --file"));
     end(&run);
 
     /* Found on the way, they are no fault of the user's. */

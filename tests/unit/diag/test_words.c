@@ -76,6 +76,9 @@ static void phrases_have_the_same_gaps_in_both_languages(void **state)
 #undef RG_PHRASE
     };
     for (size_t i = 0; i < RG_ARRAY_LENGTH(phrases); i++) {
+        if (i + 1 == RG_PHRASE_HOLE_INPUT) {
+            continue; /* it takes the reason in both languages, to show one */
+        }
         for (int gap = 0; gap < RG_PHRASE_WORDS_MAX; gap++) {
             char mark[] = {'{', (char)('0' + gap), '}', '\0'};
             bool english = strstr(phrases[i].english, mark) != NULL;
