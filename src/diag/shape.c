@@ -513,7 +513,53 @@ static bool starts_lustre(struct span text)
            rg_span_starts(text, RG_SPAN_LITERAL("LNetError: "));
 }
 
-/* A prefix counts when what follows has a stamp, or is a line of Lustre's that lost its own. */
+/* "modprobe: FATAL: …": a tool that signs its messages; the catalogue knows them with the name. */
+static bool starts_tool(struct span text)
+{
+    static const char *const tools[] = {
+        "modprobe: ", "mount.lustre: ", "mkfs.lustre: ", "tunefs.lustre: "};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(tools); i++) {
+        if (rg_span_starts(text, rg_span_text(tools[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "systemd[1]: …" */
+static bool starts_program(struct span text)
+{
+    const char *bracket = memchr(text.ptr, '[', RG_MIN(text.len, (size_t)TAG_BYTES_MAX));
+    if (!bracket || !rg_shape_is_host(rg_span_head(text, (size_t)(bracket - text.ptr)))) {
+        return false;
+    }
+    struct span pid = rg_span_skip(text, (size_t)(bracket - text.ptr) + 1);
+    uint64_t number;
+    return take_number(&pid, ']', &number) && rg_span_starts(pid, RG_SPAN_LITERAL(": "));
+}
+
+/* What follows a prefix and has no stamp: Lustre's own line, or one with the name of a program. */
+static bool read_unstamped(struct span prefix, struct span rest, struct rg_shaped *shaped)
+{
+    struct span program = RG_SPAN_EMPTY;
+    if (starts_lustre(rest)) {
+        shaped->speaker = RG_SPEAKER_KERNEL;
+    } else if (rg_span_is(prefix, "kernel")) {
+        return false;
+    } else if (starts_tool(rest)) {
+        shaped->speaker = RG_SPEAKER_PROGRAM;
+    } else if ((starts_program(rest) || starts_with_kernel_tag(rest)) &&
+               take_tag(&rest, &program)) {
+        set_program(shaped, program);
+    } else {
+        return false;
+    }
+    shaped->text = rest;
+    return true;
+}
+
+/* A prefix counts when what follows has a stamp, is a line of Lustre's that lost its own, or names
+ * the program that speaks. */
 static bool read_prefixed(struct span line, struct rg_shaped *shaped)
 {
     const char *colon = memchr(line.ptr, ':', RG_MIN(line.len, (size_t)PREFIX_BYTES_MAX));
@@ -532,12 +578,10 @@ static bool read_prefixed(struct span line, struct rg_shaped *shaped)
         return true;
     }
     reset(shaped, line);
-    if (!spaced || !starts_lustre(rest) || starts_lustre(line)) {
+    if (!spaced || starts_lustre(line) || !read_unstamped(prefix, rest, shaped)) {
         return false;
     }
     shaped->prefix = prefix;
-    shaped->speaker = RG_SPEAKER_KERNEL;
-    shaped->text = rest;
     return true;
 }
 

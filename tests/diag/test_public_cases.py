@@ -52,9 +52,10 @@ EXPECTED = {
                      headline_has="before the servers were ready"),
     "M-BOOTRACE": dict(cause="MG-PROCFAIL", scope="mgs", element_has="192.0.2.251@o2ib",
                        urgency="low"),
-    "M-ABORTRECOV": dict(cause="RC-DENY-MDT", scope="config", consequences_have="RC-START"),
+    "M-ABORTRECOV": dict(cause="RC-DENY-MDT", scope="config", element_has="compute4", consequences_have="RC-START"),
     "M-WRONGKERNEL": [
-        dict(cause="MOD-MISSING", scope={"node", "server"}, nature="software"),
+        dict(cause="MOD-MISSING", scope={"node", "server"}, element_has="compute2",
+             nature="software"),
         dict(scope="unknown", undecided_has="192.0.2.12@o2ib"),
     ],
     "M-ZPOOL": dict(cause={"BE-SCSI", "BE-DISK", "BE-ZPOOL"}, scope="target", nature="storage",
@@ -122,3 +123,11 @@ def test_a_time_of_two_clocks_is_reported():
     """M-SLOWCASC: the wall clock is 9 minutes off what the request's own deadline says."""
     found = diagnose(PUBLIC / "M-SLOWCASC.log")
     assert "clock" in " ".join(note["en"] for note in found["clocks"]).lower() or found["clocks"]
+
+
+@pytest.mark.parametrize("name, nodes", [("M-WRONGKERNEL", ["compute2", "head1"]),
+                                         ("M-BOOTRACE", ["compute6"]), ("M-ABORTRECOV", ["compute4"])])
+def test_prefixes_without_a_stamp_are_nodes(name, nodes):
+    found = diagnose(PUBLIC / f"{name}.log")
+    assert [node["name"] for node in found["nodes"]] == nodes
+    assert {node for incident in found["incidents"] for node in incident["nodes"]} == set(nodes)

@@ -3,6 +3,8 @@
  */
 #include "test.h"
 
+#include "base/checked.h"
+
 #include "collect.h"
 
 #include "diag/shape.h"
@@ -236,6 +238,37 @@ static void prefixes(void **state)
     is(shaped.prefix, "gpu01");
 }
 
+static void prefixes_of_lines_without_stamps(void **state)
+{
+    struct rg_shaped shaped = shape("compute2: LustreError: 2210:0:(mgc_request.c:254:f()) text");
+    is(shaped.prefix, "compute2");
+    assert_int_equal(shaped.speaker, RG_SPEAKER_KERNEL);
+    shaped = shape("compute2: systemd[1]: text");
+    is(shaped.prefix, "compute2");
+    is(shaped.program, "systemd");
+    is(shaped.text, "text");
+    assert_int_equal(shaped.speaker, RG_SPEAKER_PROGRAM);
+    shaped = shape("compute2: modprobe: FATAL: Module lustre not found in directory /lib");
+    is(shaped.prefix, "compute2");
+    is(shaped.text, "modprobe: FATAL: Module lustre not found in directory /lib");
+    shaped = shape("compute2: kernel: text");
+    is(shaped.prefix, "compute2");
+    is(shaped.text, "text");
+    assert_int_equal(shaped.speaker, RG_SPEAKER_KERNEL);
+    static const char *const none[] = {
+        "kernel: systemd[1]: text",
+        "systemd[1]: text: systemd[1]: more",
+        "modprobe: FATAL: Module lustre not found",
+        "compute2: see eth0[up]: text",
+        "compute2: text",
+        "compute2: a[1] text",
+    };
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(none); i++) {
+        shaped = shape(none[i]);
+        is(shaped.prefix, "");
+    }
+}
+
 static void what_looks_like_a_prefix_and_is_none(void **state)
 {
     struct rg_shaped shaped = shape("Lustre: lfs01-OST0000: Connection restored");
@@ -359,6 +392,7 @@ int main(void)
         cmocka_unit_test(rfc5424_lines),
         cmocka_unit_test(lctl_lines),
         cmocka_unit_test(prefixes),
+        cmocka_unit_test(prefixes_of_lines_without_stamps),
         cmocka_unit_test(what_looks_like_a_prefix_and_is_none),
         cmocka_unit_test(marks_of_markdown),
         cmocka_unit_test(journal_json),
