@@ -175,7 +175,37 @@ static void clear_progress(const struct meter *meter)
 
 /* ---- What could not be read ---- */
 
-static void print_problems(const struct rg_inputs *inputs)
+/* The problems with inputs as they are shown: names of inputs, and what is said of each. */
+struct complaints {
+    char *texts[2 * RG_PROBLEMS_MAX];
+    size_t count;
+};
+
+static void free_complaints(struct complaints *complaints)
+{
+    for (size_t i = 0; i < complaints->count; i++) {
+        free(complaints->texts[i]);
+    }
+}
+
+static int collect_complaints(const struct rg_inputs *inputs, struct complaints *complaints,
+                              struct rg_error *err)
+{
+    size_t count;
+    uint64_t left_out;
+    const struct rg_problem *problems = rg_inputs_problems(inputs, &count, &left_out);
+    for (size_t i = 0; i < 2 * count; i++) {
+        const struct rg_problem *problem = &problems[i / 2];
+        char *copy = strdup(i % 2 ? problem->sentence[RG_ENGLISH] : problem->source);
+        if (!copy) {
+            return rg_fail(err, RG_OUT_OF_MEMORY);
+        }
+        complaints->texts[complaints->count++] = copy;
+    }
+    return 0;
+}
+
+static void print_problems(const struct rg_inputs *inputs, const struct complaints *complaints)
 {
     size_t count;
     uint64_t left_out;
@@ -190,9 +220,9 @@ static void print_problems(const struct rg_inputs *inputs)
             continue;
         }
         RG_BUF(line, 16384);
-        rg_cli_add_name(&line, problems[i].source);
+        rg_cli_add_name(&line, complaints->texts[2 * i]);
         fprintf(stderr, "railgate diagnose: %s: %s\n", rg_buf_text(&line),
-                problems[i].sentence[RG_ENGLISH]);
+                complaints->texts[2 * i + 1]);
         shown++;
     }
     if (skipped + left_out > 0) {
@@ -258,7 +288,8 @@ static int write_page(const char *path, const struct rg_buf *page)
         failed = errno;
     }
     if (failed != 0 || !file) {
-        fprintf(stderr, "railgate diagnose: cannot write %s: %s\n", path, strerror(failed));
+        fprintf(stderr, "railgate diagnose: cannot write %s: %s\n",
+                asked.anonymise ? "the page" : path, strerror(failed));
         return RG_EXIT_USAGE;
     }
     return RG_EXIT_OK;
@@ -295,9 +326,23 @@ static void close_pipeline(struct rg_pipeline **pipeline)
     rg_pipeline_close(*pipeline);
 }
 
-/* Failures of any kind are status 2: 1 says that incidents were found. */
-static int fail(const struct rg_error *err)
+/* Without a diagnosis there are no known hosts; addresses, users and the host in a path go. */
+static void hide_names(struct rg_error *err)
 {
+    struct rg_diagnosis none = {0};
+    char *text = strdup(err->message);
+    bool hidden = text && rg_diagnosis_anonymise(&none, &text, 1, NULL) == 0;
+    snprintf(err->message, sizeof(err->message), "%s",
+             hidden ? text : "failed (the reason cannot be shown without names)");
+    free(text);
+}
+
+/* Failures of any kind are status 2: 1 says that incidents were found. */
+static int fail(struct rg_error *err)
+{
+    if (asked.anonymise) {
+        hide_names(err);
+    }
     rg_cli_fail(err);
     return RG_EXIT_USAGE;
 }
@@ -328,17 +373,19 @@ static int diagnose(int argc, const char **argv, enum rg_language language)
     struct rg_error err = RG_ERROR_INIT;
     RG_CLEANUP(close_pipeline) struct rg_pipeline *pipeline = NULL;
     RG_CLEANUP(free_diagnosis) struct rg_diagnosis *diagnosis = NULL;
+    RG_CLEANUP(free_complaints) struct complaints complaints = {.count = 0};
     int rc = rg_pipeline_open(&pipeline_options, &pipeline, &err);
     rc = rc < 0 ? rc : add_inputs(pipeline, argc, argv, &err);
     rc = rc < 0 ? rc : rg_pipeline_run(pipeline, &diagnosis, &err);
     clear_progress(&meter);
+    rc = rc < 0 ? rc : collect_complaints(rg_pipeline_inputs(pipeline), &complaints, &err);
     if (rc == 0 && asked.anonymise) {
-        rc = rg_diagnosis_anonymise(diagnosis, &err);
+        rc = rg_diagnosis_anonymise(diagnosis, complaints.texts, complaints.count, &err);
     }
     if (rc < 0) {
         return fail(&err);
     }
-    print_problems(rg_pipeline_inputs(pipeline));
+    print_problems(rg_pipeline_inputs(pipeline), &complaints);
     print_cut_off(pipeline);
     if (asked.verbose) {
         print_counts(pipeline);

@@ -8,6 +8,7 @@
 #include "diag/anonymise.h"
 
 #include "base/checked.h"
+#include "diag/reading.h"
 #include "diag/words.h"
 
 #include <ctype.h>
@@ -538,26 +539,45 @@ static char *rewritten(struct anonymiser *anonymiser, const char *original)
     return strdup(rg_buf_text(&second));
 }
 
-static void learn_hosts(struct anonymiser *anonymiser, const struct rg_diagnosis *diagnosis)
+static void learn_host(struct anonymiser *anonymiser, struct span name)
 {
-    for (size_t i = 0; i < diagnosis->node_count; i++) {
-        struct span name = rg_span_text(rg_diagnosis_word(diagnosis, diagnosis->nodes[i].name));
-        if (name.len == 0 || rg_span_is(name, "this-node") || ipv4_length(name) == name.len ||
-            is_colon_address(name)) {
-            continue;
-        }
-        rg_pool_add(&anonymiser->hosts, name);
-        ptrdiff_t dot = rg_span_find(name, '.');
-        struct span label = dot > 0 ? rg_span_head(name, (size_t)dot) : name;
-        if (dot > 0) {
-            rg_pool_add(&anonymiser->domains, rg_span_skip(name, (size_t)dot + 1));
-            rg_pool_add(&anonymiser->hosts, label);
-        }
-        struct span stem = without_digits(label);
-        if (stem.len >= 2 && stem.len < label.len) {
-            rg_pool_add(&anonymiser->stems, stem);
-        }
+    if (name.len == 0 || rg_span_is(name, "this-node") || ipv4_length(name) == name.len ||
+        is_colon_address(name)) {
+        return;
     }
+    rg_pool_add(&anonymiser->hosts, name);
+    ptrdiff_t dot = rg_span_find(name, '.');
+    struct span label = dot > 0 ? rg_span_head(name, (size_t)dot) : name;
+    if (dot > 0) {
+        rg_pool_add(&anonymiser->domains, rg_span_skip(name, (size_t)dot + 1));
+        rg_pool_add(&anonymiser->hosts, label);
+    }
+    struct span stem = without_digits(label);
+    if (stem.len >= 2 && stem.len < label.len) {
+        rg_pool_add(&anonymiser->stems, stem);
+    }
+}
+
+/* A file that could not be read may be called after a host that nothing else names. Only numbered
+ * names: "backup" or "broken" would hide words that are everywhere. */
+static void learn_host_of_path(struct anonymiser *anonymiser, const char *path)
+{
+    struct span name = rg_node_name_from_path(rg_span_text(path));
+    if (without_digits(name).len < name.len) {
+        learn_host(anonymiser, name);
+    }
+}
+
+static bool rewrite(struct anonymiser *anonymiser, char **text)
+{
+    char *hidden = rewritten(anonymiser, *text);
+    if (!hidden || anonymiser->failed) {
+        free(hidden);
+        return false;
+    }
+    free(*text);
+    *text = hidden;
+    return true;
 }
 
 static void free_anonymiser(struct anonymiser *anonymiser)
@@ -570,7 +590,8 @@ static void free_anonymiser(struct anonymiser *anonymiser)
     rg_pool_free(&anonymiser->domains);
 }
 
-int rg_diagnosis_anonymise(struct rg_diagnosis *diagnosis, struct rg_error *err)
+int rg_diagnosis_anonymise(struct rg_diagnosis *diagnosis, char **texts, size_t count,
+                           struct rg_error *err)
 {
     RG_CLEANUP(free_anonymiser) struct anonymiser anonymiser = {0};
     if (!rg_pool_init(&anonymiser.hosts) || !rg_pool_init(&anonymiser.addresses) ||
@@ -578,18 +599,26 @@ int rg_diagnosis_anonymise(struct rg_diagnosis *diagnosis, struct rg_error *err)
         !rg_pool_init(&anonymiser.stems) || !rg_pool_init(&anonymiser.domains)) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
-    learn_hosts(&anonymiser, diagnosis);
+    for (size_t i = 0; i < diagnosis->node_count; i++) {
+        learn_host(&anonymiser,
+                   rg_span_text(rg_diagnosis_word(diagnosis, diagnosis->nodes[i].name)));
+    }
+    for (size_t i = 0; i < count; i++) {
+        learn_host_of_path(&anonymiser, texts[i]);
+        learn_persons(&anonymiser, rg_span_text(texts[i]));
+    }
     for (size_t i = 1; i < diagnosis->word_count; i++) {
         learn_persons(&anonymiser, rg_span_text(diagnosis->words[i]));
     }
-    for (size_t i = 1; i < diagnosis->word_count; i++) {
-        char *text = rewritten(&anonymiser, diagnosis->words[i]);
-        if (!text || anonymiser.failed) {
-            free(text);
-            return rg_fail(err, RG_OUT_OF_MEMORY);
-        }
-        free(diagnosis->words[i]);
-        diagnosis->words[i] = text;
+    bool ok = true;
+    for (size_t i = 1; ok && i < diagnosis->word_count; i++) {
+        ok = rewrite(&anonymiser, &diagnosis->words[i]);
+    }
+    for (size_t i = 0; ok && i < count; i++) {
+        ok = rewrite(&anonymiser, &texts[i]);
+    }
+    if (!ok) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     diagnosis->anonymous = true;
     return 0;

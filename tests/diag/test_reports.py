@@ -153,6 +153,24 @@ def test_anonymous_reports_leak_nothing(tmp_path, words):
         assert kept in out
 
 
+def test_standard_error_is_anonymous_too(tmp_path):
+    tree = tmp_path / "home" / "hongkildong" / "gpu017"
+    tree.mkdir(parents=True)
+    (tree / "kernel.log").write_text(secret_log())
+    (tree / "journal.bin").write_bytes(b"\0\1\2" * 100)
+    names = [tree, tree / "gpu018.missing.log", tmp_path / "lab77.log", tmp_path / "10.23.45.67.log"]
+    done = run("--anonymise", "-v", *names, expect=(2,))
+    shown = run("-v", *names, expect=(2,)).stderr.decode()
+    hidden = done.stderr.decode()
+    for secret in ("hongkildong", "gpu017", "gpu018", "lab77", "10.23.45.67"):
+        assert secret in shown and secret not in hidden and secret not in done.stdout.decode(), secret
+    assert hidden.count("No such file") == 3 and "host1" in hidden
+    failed = run("--anonymise", "--rules", tree / "gpu018.rules", tree, expect=(2,)).stderr.decode()
+    assert "hongkildong" not in failed and "No such file" in failed
+    failed = run("--anonymise", "--html", tree / "none" / "x.html", tree, expect=(2,)).stderr.decode()
+    assert "hongkildong" not in failed and "cannot write" in failed
+
+
 def test_placeholders_are_stable_and_told_apart(tmp_path):
     found = json.loads(run("--json", "--anonymise", "-", stdin=secret_log().encode()).stdout)
     assert found["anonymous"]
