@@ -32,6 +32,7 @@ static struct {
     const char *node;
     const char *language;
     const char *html;
+    const char *hosts;
     bool json;
     bool markdown;
     bool anonymise;
@@ -48,6 +49,8 @@ static const struct rg_cli_option options[] = {
     {"live", 0, RG_CLI_FLAG, &asked.live, NULL,
      "this host's kernel ring and the last day of its journal"},
     {"node", 0, RG_CLI_TEXT, &asked.node, "NAME", "the node of inputs that name none"},
+    {"hosts", 0, RG_CLI_TEXT, &asked.hosts, "FILE",
+     "a table of hosts: lines of NID HOST ROLE [RACK] (docs/diagnose.md)"},
     {"json", 0, RG_CLI_FLAG, &asked.json, NULL, "as JSON"},
     {"markdown", 0, RG_CLI_FLAG, &asked.markdown, NULL, "as a report to paste in a ticket"},
     {"html", 0, RG_CLI_TEXT, &asked.html, "FILE", "also as one self-contained page"},
@@ -366,6 +369,7 @@ static int diagnose(int argc, const char **argv, enum rg_language language)
     struct rg_pipeline_options pipeline_options = {
         .rules_files = asked.rules,
         .rules_count = asked.rules_count,
+        .hosts_file = asked.hosts,
         .inputs = {.node = asked.node,
                    .progress = isatty(STDERR_FILENO) ? show_progress : NULL,
                    .context = &meter},

@@ -603,6 +603,9 @@ int rg_diagnosis_anonymise(struct rg_diagnosis *diagnosis, char **texts, size_t 
         learn_host(&anonymiser,
                    rg_span_text(rg_diagnosis_word(diagnosis, diagnosis->nodes[i].name)));
     }
+    for (size_t i = 0; i < diagnosis->told_count; i++) {
+        learn_host(&anonymiser, rg_span_text(rg_diagnosis_word(diagnosis, diagnosis->told[i])));
+    }
     for (size_t i = 0; i < count; i++) {
         learn_host_of_path(&anonymiser, texts[i]);
         learn_persons(&anonymiser, rg_span_text(texts[i]));

@@ -52,6 +52,7 @@ void rg_correlation_close(struct rg_correlation *correlation)
     free(correlation->slots);
     free(correlation->seen);
     free(correlation->seen_of_node);
+    free(correlation->told);
     free(correlation);
 }
 
@@ -435,6 +436,22 @@ void rg_correlation_note_hole(struct rg_correlation *correlation, enum rg_phrase
     note(correlation, &correlation->hole_notes, sentence, words);
 }
 
+bool rg_correlation_tell_hosts(struct rg_correlation *correlation, const struct rg_hosts *hosts)
+{
+    RG_ASSERT(!correlation->finished && !correlation->told);
+    correlation->told = calloc(2 * hosts->count + 1, sizeof(*correlation->told));
+    if (!correlation->told) {
+        return false;
+    }
+    for (size_t i = 0; i < hosts->count; i++) {
+        const struct rg_told_host *host = &hosts->items[i];
+        rg_map_tell(&correlation->map, host);
+        correlation->told[correlation->told_count++] = rg_pool_add(&correlation->pool, host->name);
+        correlation->told[correlation->told_count++] = rg_pool_add(&correlation->pool, host->rack);
+    }
+    return true;
+}
+
 bool rg_words_add(struct rg_words *words, rg_word word)
 {
     if (word == 0 || words->count >= 64) {
@@ -756,6 +773,8 @@ int rg_correlation_finish(struct rg_correlation *correlation, const struct rg_un
     diagnosis->words = RG_TAKE(correlation->pool.text);
     diagnosis->word_count = correlation->pool.count;
     correlation->pool.count = 0;
+    diagnosis->told = RG_TAKE(correlation->told);
+    diagnosis->told_count = correlation->told_count;
     *ret_diagnosis = diagnosis;
     return 0;
 }

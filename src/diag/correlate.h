@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "diag/diagnosis.h"
 #include "diag/event.h"
+#include "diag/hosts.h"
 
 struct rg_correlation;
 
@@ -53,6 +54,9 @@ void rg_correlation_note_clock(struct rg_correlation *correlation, enum rg_phras
                                const char *const words[RG_PHRASE_WORDS_MAX]);
 void rg_correlation_note_hole(struct rg_correlation *correlation, enum rg_phrase_id sentence,
                               const char *const words[RG_PHRASE_WORDS_MAX]);
+
+/* What a site's table of hosts says (copied). After the last event. False when out of memory. */
+bool rg_correlation_tell_hosts(struct rg_correlation *correlation, const struct rg_hosts *hosts);
 
 /* The verdicts; `unmatched` (may be NULL) goes into the diagnosis. May be called once; the
  * correlation can only be closed afterwards. Fails with RG_OUT_OF_MEMORY. The caller frees the

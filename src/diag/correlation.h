@@ -175,6 +175,8 @@ struct rg_correlation {
     uint64_t matched;
     uint64_t folded;
     uint64_t order;
+    rg_word *told; /* names of hosts and racks from the table of hosts; goes to the diagnosis */
+    size_t told_count;
     struct rg_notes clock_notes;
     struct rg_notes hole_notes;
     bool clocks_guessed; /* two clocks were laid side by side by what both say */

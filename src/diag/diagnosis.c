@@ -28,6 +28,7 @@ const char *rg_scope_name(enum rg_scope scope)
         [RG_SCOPE_TARGET] = "target",   [RG_SCOPE_ROUTER] = "router",
         [RG_SCOPE_FABRIC] = "fabric",   [RG_SCOPE_MGS] = "mgs",
         [RG_SCOPE_CONFIG] = "config",   [RG_SCOPE_SOFTWARE] = "software",
+        [RG_SCOPE_RACK] = "rack",
     };
     RG_ASSERT(scope < RG_SCOPE_COUNT);
     return names[scope];
@@ -205,6 +206,7 @@ void rg_diagnosis_free(struct rg_diagnosis *diagnosis)
         free(diagnosis->targets[i].nids.items);
     }
     free(diagnosis->targets);
+    free(diagnosis->told);
     free(diagnosis->noise);
     free(diagnosis->assumptions.items);
     free(diagnosis->clocks.items);

@@ -57,6 +57,7 @@ enum rg_scope {
     RG_SCOPE_SERVER,  /* one server host or its link */
     RG_SCOPE_TARGET,  /* one MDT or OST, its siblings fine */
     RG_SCOPE_ROUTER,
+    RG_SCOPE_RACK,   /* hosts of one rack or leaf switch, others fine */
     RG_SCOPE_FABRIC, /* many nodes, many servers */
     RG_SCOPE_MGS,
     RG_SCOPE_CONFIG,
@@ -239,6 +240,8 @@ struct rg_diagnosis {
     size_t node_count;
     struct rg_target_summary *targets;
     size_t target_count;
+    rg_word *told; /* names of hosts and racks from the table of hosts */
+    size_t told_count;
     struct rg_noise *noise; /* benign rows, and then what matched no row */
     size_t noise_count;
     struct rg_coverage coverage;

@@ -13,11 +13,17 @@
 const char *rg_scope_label(enum rg_scope scope, enum rg_language language)
 {
     static const char *const korean[] = {
-        [RG_SCOPE_UNKNOWN] = "판단 불가", [RG_SCOPE_NODE] = "단일 노드",
-        [RG_SCOPE_PAIR] = "두 노드 사이", [RG_SCOPE_SERVER] = "서버",
-        [RG_SCOPE_TARGET] = "타깃",       [RG_SCOPE_ROUTER] = "라우터",
-        [RG_SCOPE_FABRIC] = "Fabric",     [RG_SCOPE_MGS] = "MGS",
-        [RG_SCOPE_CONFIG] = "설정",       [RG_SCOPE_SOFTWARE] = "소프트웨어",
+        [RG_SCOPE_UNKNOWN] = "판단 불가",
+        [RG_SCOPE_NODE] = "단일 노드",
+        [RG_SCOPE_PAIR] = "두 노드 사이",
+        [RG_SCOPE_SERVER] = "서버",
+        [RG_SCOPE_TARGET] = "타깃",
+        [RG_SCOPE_ROUTER] = "라우터",
+        [RG_SCOPE_RACK] = "랙/leaf 스위치",
+        [RG_SCOPE_FABRIC] = "Fabric",
+        [RG_SCOPE_MGS] = "MGS",
+        [RG_SCOPE_CONFIG] = "설정",
+        [RG_SCOPE_SOFTWARE] = "소프트웨어",
     };
     RG_ASSERT((size_t)scope < RG_ARRAY_LENGTH(korean));
     return language == RG_KOREAN ? korean[scope] : rg_scope_name(scope);

@@ -244,6 +244,49 @@ void rg_map_owns(struct rg_map *map, rg_host_id host, rg_word nid, bool inferred
     from->merged = host;
 }
 
+/* The host of that name, whether its own log was read or not. */
+static rg_host_id host_of_name(struct rg_map *map, struct span name)
+{
+    rg_word word = rg_pool_add(map->pool, name);
+    if (word <= RG_WORD_NOT_KEPT) {
+        return 0;
+    }
+    for (uint32_t i = 1; i < map->host_count && map->host_of_word[word] == 0; i++) {
+        /* A node that calls itself by its long name is the host with the short one. */
+        struct span known = rg_span_text(rg_pool_text(map->pool, map->hosts[i].name));
+        if (map->hosts[i].node && known.len > name.len && known.ptr[name.len] == '.' &&
+            rg_span_starts(known, name)) {
+            map->host_of_word[word] = i;
+        }
+    }
+    if (map->host_of_word[word] == 0) {
+        map->host_of_word[word] = add_host(map, word, 0);
+    }
+    return rg_map_resolve(map, map->host_of_word[word]);
+}
+
+void rg_map_tell(struct rg_map *map, const struct rg_told_host *told)
+{
+    rg_host_id host = host_of_name(map, told->name);
+    rg_word nid = rg_map_nid(map, told->nid);
+    if (!host || !nid) {
+        return;
+    }
+    rg_host_id other = rg_map_host_of_nid(map, nid);
+    if (map->hosts[other].node && other != host && !map->hosts[host].node) {
+        host = other; /* its own log said that the NID is its own, under another name */
+    }
+    rg_map_owns(map, host, nid, false);
+    struct rg_map_host *entry = &map->hosts[rg_map_resolve(map, host)];
+    entry->router |= told->role == RG_HOST_ROUTER;
+    entry->client |= told->role == RG_HOST_CLIENT;
+    entry->server |= told->role == RG_HOST_MDS || told->role == RG_HOST_OSS;
+    entry->mgs |= told->role == RG_HOST_MGS;
+    if (told->rack.len > 0) {
+        entry->rack = rg_pool_add(map->pool, told->rack);
+    }
+}
+
 /* A target that one host alone speaks for, and that clients know at one NID alone. */
 static void bind_servers(struct rg_map *map)
 {

@@ -7,6 +7,7 @@
 #ifndef RG_DIAG_MAP_H
 #define RG_DIAG_MAP_H
 
+#include "diag/hosts.h"
 #include "diag/words.h"
 
 #define RG_MAP_HOSTS_MAX   16384
@@ -23,6 +24,8 @@ struct rg_map_host {
     bool server; /* serves targets, or said so */
     bool client;
     bool mgs;
+    bool router;        /* so the table of hosts says */
+    rg_word rack;       /* so the table of hosts says; else 0 */
     rg_host_id seen_by; /* a host that spoke of this one as of a peer */
     bool inferred;      /* the NID was given to the host by elimination, not by a message */
     rg_host_id merged;  /* this entry has become part of another */
@@ -83,6 +86,9 @@ void rg_map_speaks(struct rg_map *map, rg_word target, enum rg_target_kind kind,
 
 /* The NID is the host's own. */
 void rg_map_owns(struct rg_map *map, rg_host_id host, rg_word nid, bool inferred);
+
+/* What the table of hosts says: after the last event, before settling. */
+void rg_map_tell(struct rg_map *map, const struct rg_told_host *told);
 
 /* After the last event: gives NIDs to hosts where only one host can have them. `client_nids` are
  * those that servers named as clients'. */

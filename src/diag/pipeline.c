@@ -29,6 +29,7 @@ struct rg_pipeline {
     struct rg_correlation *correlation;
     struct rg_seen *seen;
     struct rg_holes *holes;
+    struct rg_hosts hosts;
     struct rg_unmatched unmatched;
     uint64_t events;
     uint64_t twice;
@@ -47,6 +48,7 @@ void rg_pipeline_close(struct rg_pipeline *pipeline)
     rg_inputs_free(pipeline->inputs);
     rg_seen_free(pipeline->seen);
     rg_holes_free(pipeline->holes);
+    rg_hosts_free(&pipeline->hosts);
     rg_boots_free(pipeline->desk.boots);
     rg_repeats_free(pipeline->desk.repeats);
     rg_clocks_free(pipeline->desk.clocks);
@@ -168,6 +170,9 @@ int rg_pipeline_open(const struct rg_pipeline_options *options, struct rg_pipeli
     rc = rc < 0 ? rc
                 : rg_catalogue_open(options->rules_files, options->rules_count,
                                     &pipeline->catalogue, err);
+    if (rc == 0 && options->hosts_file) {
+        rc = rg_hosts_load(options->hosts_file, &pipeline->hosts, err);
+    }
     rc = rc < 0 ? rc : rg_correlation_open(&windows, &sources, &pipeline->correlation, err);
     if (rc < 0) {
         rg_pipeline_close(pipeline);
@@ -311,6 +316,9 @@ int rg_pipeline_run(struct rg_pipeline *pipeline, struct rg_diagnosis **ret_diag
     int rc = rg_inputs_read(pipeline->inputs, err);
     if (rc < 0) {
         return rc;
+    }
+    if (!rg_correlation_tell_hosts(pipeline->correlation, &pipeline->hosts)) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     rg_clocks_settle(pipeline->desk.clocks);
     tell_clocks(pipeline);

@@ -18,6 +18,7 @@
 struct rg_pipeline_options {
     const char *const *rules_files; /* a site's own rows; catalogue.h */
     size_t rules_count;
+    const char *hosts_file; /* hosts.h, or NULL */
     struct rg_inputs_options inputs;
 };
 

@@ -205,6 +205,13 @@ static void summary(const struct page *page, const struct rg_incident *incident)
                        "서버 측 공통 장애 "
                        "가능성이 높으며, 개별 노드 재부팅보다 공통 구간 확인이 우선입니다.");
         break;
+    case RG_SCOPE_RACK:
+        scope = either(page,
+                       "Only hosts of one rack or leaf switch are concerned: look at what they "
+                       "share there before single nodes.",
+                       "한 랙 또는 leaf 스위치의 호스트에서만 발생하였으므로, 개별 노드보다 해당 "
+                       "랙의 공통 요소를 우선 확인해야 합니다.");
+        break;
     case RG_SCOPE_SERVER:
     case RG_SCOPE_TARGET:
     case RG_SCOPE_MGS:

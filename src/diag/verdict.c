@@ -946,6 +946,126 @@ static void scope_many_to_one(struct view *view)
     free(siblings.items);
 }
 
+/* ---- What only the table of hosts can tell. ---- */
+
+/* The one rack of all of them (or of all but routers); 0 when they are fewer than two, or some
+ * stand elsewhere or nobody knows where. */
+static rg_word common_rack(struct view *view, const struct hosts *hosts)
+{
+    rg_word rack = 0;
+    if (hosts->count < 2 || hosts->count > LIST_MAX) {
+        return 0;
+    }
+    for (size_t i = 0; i < hosts->count; i++) {
+        rg_word here = host_of(view, hosts->items[i])->rack;
+        if (here == 0 || (rack && rack != here)) {
+            return 0;
+        }
+        rack = here;
+    }
+    return rack;
+}
+
+/* Hosts that could have complained, and did not: those with Lustre in their logs. */
+static void quiet_elsewhere(struct view *view, rg_word rack, struct hosts *ret_quiet)
+{
+    struct rg_correlation *correlation = view->correlation;
+    for (uint32_t i = 0; i < correlation->seen_count; i++) {
+        const struct rg_seen *seen = &correlation->seen[i];
+        rg_host_id host =
+            seen->node < RG_MAP_HOSTS_MAX
+                ? rg_map_resolve(&correlation->map, correlation->map.host_of_node[seen->node])
+                : 0;
+        const struct rg_map_host *entry = host_of(view, host);
+        if (host && seen->lustre && entry->rack && entry->rack != rack &&
+            !has_host(&view->observers, host) && !has_host(&view->elements, host)) {
+            add_host(ret_quiet, host);
+        }
+    }
+}
+
+/* Servers that nobody lost. */
+static void served_elsewhere(struct view *view, rg_word rack, struct hosts *ret_fine)
+{
+    const struct rg_map *map = &view->correlation->map;
+    for (uint32_t i = 1; i < map->host_count; i++) {
+        const struct rg_map_host *host = &map->hosts[i];
+        if (!host->merged && host->server && host->rack && host->rack != rack &&
+            !has_host(&view->elements, i)) {
+            add_host(ret_fine, i);
+        }
+    }
+}
+
+static bool blame_rack(struct view *view, const struct hosts *concerned, rg_word rack,
+                       const struct hosts *others)
+{
+    struct rg_incident *incident = view->incident;
+    if (!others->count) {
+        say(view, &incident->decides, RG_PHRASE_DEC_OTHER_RACK, rack, 0, 0);
+        return false;
+    }
+    set_scope(view, RG_SCOPE_RACK, rack);
+    headline(view, RG_PHRASE_HEAD_RACK, rack, 0, 0);
+    incident->nature = RG_NATURE_NETWORK;
+    say(view, &incident->evidence, RG_PHRASE_EV_RACK, rack, names_of(view, concerned), 0);
+    say(view, &incident->evidence, RG_PHRASE_EV_RACK_OTHERS, names_of(view, others), 0, 0);
+    return true;
+}
+
+/* All who complain stand in one rack, or all whom they complain of do, and others are fine. */
+static bool scope_rack(struct view *view)
+{
+    const struct hosts *concerned = view->observers.count ? &view->observers : &view->clients;
+    rg_word rack = common_rack(view, concerned);
+    if (rack) {
+        struct hosts quiet = {0};
+        quiet_elsewhere(view, rack, &quiet);
+        return blame_rack(view, concerned, rack, &quiet);
+    }
+    rack = common_rack(view, &view->silent);
+    if (!rack) {
+        return false;
+    }
+    struct hosts fine = {0};
+    served_elsewhere(view, rack, &fine);
+    return blame_rack(view, &view->silent, rack, &fine);
+}
+
+/* Every message of the LND and LNet about a peer names one and the same router. */
+static bool scope_told_router(struct view *view)
+{
+    rg_host_id router = 0;
+    struct hosts speakers = {0};
+    for (size_t i = 0; i < view->run_count; i++) {
+        const struct rg_run *run = view->runs[i];
+        bool wire = run->row->layer == RG_LAYER_LND || run->row->layer == RG_LAYER_LNET;
+        if (!wire || !rg_run_is_active(run) || !run->nid) {
+            continue;
+        }
+        rg_host_id host = rg_map_host_of_nid(&view->correlation->map, run->nid);
+        if (!host_of(view, host)->router || (router && router != host)) {
+            return false;
+        }
+        router = host;
+        add_host(&speakers, speaker_of(view, run));
+    }
+    if (speakers.count < 2) {
+        return false;
+    }
+    set_scope(view, RG_SCOPE_ROUTER, full_name(view, router));
+    headline(view, RG_PHRASE_HEAD_ROUTER, full_name(view, router), 0, 0);
+    view->incident->nature = RG_NATURE_NETWORK;
+    say(view, &view->incident->evidence, RG_PHRASE_EV_ROUTER, full_name(view, router), 0, 0);
+    say(view, &view->incident->evidence, RG_PHRASE_EV_OBSERVERS, number_word(view, speakers.count),
+        names_of(view, &speakers), 0);
+    if (!host_of(view, router)->node) {
+        say(view, &view->incident->decides, RG_PHRASE_DEC_SERVER_LOG, full_name(view, router), 0,
+            0);
+    }
+    return true;
+}
+
 static rg_word common_router(struct view *view)
 {
     rg_word router = 0;
@@ -1143,6 +1263,12 @@ static void decide_scope(struct view *view)
         scope_mounting(view);
     } else if (cause->accused == RG_ACCUSED_CONFIG && !(cause->trait.flags & RG_TRAIT_MOUNT)) {
         scope_config(view);
+    } else if (view->observers.count > 1 && scope_told_router(view)) {
+        /* said */
+    } else if ((view->observers.count > 1 ||
+                (view->clients.count > 1 && view->accusers.count > 1 && !view->observers.count)) &&
+               view->elements.count != 1 && scope_rack(view)) {
+        /* said */
     } else if (view->clients.count && !view->observers.count) {
         scope_clients(view);
     } else if (view->observers.count == 1 && view->elements.count == 1) {
@@ -1488,6 +1614,7 @@ static void judge_urgency(struct view *view)
                incident->headline.id == RG_PHRASE_HEAD_RECONNECTED) {
         incident->urgency = RG_URGENCY_LOW;
     } else if (incident->data == RG_DATA_LOST || incident->scope == RG_SCOPE_FABRIC ||
+               incident->scope == RG_SCOPE_RACK ||
                view->cause->row->severity == RG_SEVERITY_CRITICAL) {
         incident->urgency = RG_URGENCY_CRITICAL;
     } else {
@@ -1712,7 +1839,7 @@ static void advise_next(struct view *view)
     } else if (incident->scope == RG_SCOPE_NODE && network && !software) {
         advise_node(view, view->clients.count ? view->clients.items[0] : observer);
     }
-    if (incident->scope == RG_SCOPE_FABRIC) {
+    if (incident->scope == RG_SCOPE_FABRIC || incident->scope == RG_SCOPE_RACK) {
         advise(view, text_word(view, "timeout 5 sminfo"),
                (struct rg_phrase){.id = RG_PHRASE_ON_FABRIC}, RG_PHRASE_WHY_FABRIC);
         advise(view, text_word(view, "timeout 60 ibqueryerrors"),
@@ -1748,7 +1875,7 @@ static void advise_against(struct view *view)
     struct rg_incident *incident = view->incident;
     bool shared = incident->scope == RG_SCOPE_FABRIC || incident->scope == RG_SCOPE_SERVER ||
                   incident->scope == RG_SCOPE_TARGET || incident->scope == RG_SCOPE_MGS ||
-                  incident->scope == RG_SCOPE_ROUTER;
+                  incident->scope == RG_SCOPE_ROUTER || incident->scope == RG_SCOPE_RACK;
     bool software = incident->nature == RG_NATURE_SOFTWARE || incident->scope == RG_SCOPE_SOFTWARE;
     if (shared && (view->observers.count > 0 || view->clients.count > 0)) {
         say(view, &incident->avoid, RG_PHRASE_AVOID_REBOOT_CLIENTS, 0, 0, 0);

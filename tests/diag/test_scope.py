@@ -1,7 +1,7 @@
 """Who is at fault, told from who complains of whom: one row of the scope table a test."""
 import cluster
 import pytest
-from diagnosis import check, commands, diagnose_text, english
+from diagnosis import check, commands, diagnose_text, english, run
 
 A, B, C = "192.0.2.11@o2ib", "192.0.2.12@o2ib", "192.0.2.13@o2ib"
 OLD = -86400  # a day earlier: makes nodes and targets known without being part of the incident
@@ -176,3 +176,95 @@ def test_nothing_from_a_log_reaches_a_command(nid):
     incident = last(diagnose_text(cluster.gone("gpu01", 0, "scr-OST0000", nid)))
     for bad in (";", "$(reboot)", "`", " -x@"):
         assert bad not in commands(incident).replace(" ; ", "").replace("$(hostname)", "")
+
+
+# ---- With a table of hosts. ----
+
+HOSTS = f"""# NID HOST ROLE [RACK]
+{A}  oss1 oss r1
+{B}  oss2 OSS r1   # the next shelf
+{C}  oss3 oss r2
+
+192.0.2.101@o2ib gpu01 client r7
+192.0.2.102@o2ib gpu02 client r7
+192.0.2.103@o2ib gpu03 client r8
+192.0.2.251@o2ib rtr1 router
+"""
+
+
+def with_hosts(tmp_path, text, hosts=HOSTS):
+    path = tmp_path / "hosts.txt"
+    path.write_text(hosts)
+    return diagnose_text(text, "--hosts", path)
+
+
+def lost_by(nodes, servers=(A, B, C)):
+    return "".join(cluster.gone(node, index, f"scr-OST000{index * 2}", nid)
+                   for node in nodes for index, nid in enumerate(servers))
+
+
+def test_nids_get_the_names_of_hosts(tmp_path):
+    text = known("gpu01", "gpu02", "gpu03")
+    for node in ("gpu01", "gpu02", "gpu03"):
+        text += cluster.gone(node, 0, "scr-OST0000", A) + cluster.gone(node, 1, "scr-OST0001", A)
+    check(last(with_hosts(tmp_path, text)), scope="server", element_has=f"oss1 ({A})")
+
+
+def test_one_rack(tmp_path):
+    text = known("gpu01", "gpu02", "gpu03") + lost_by(("gpu01", "gpu02"))
+    check(last(with_hosts(tmp_path, text)), scope="rack", element_has="r7", nature="network",
+          evidence_has="gpu03", headline_has="r7", avoid_has="Do not reboot clients",
+          next_has="ibqueryerrors")
+    # Without the table, or when a host of another rack complains too, it is the fabric.
+    check(last(diagnose_text(text)), scope="fabric")
+    text += lost_by(("gpu03",))
+    check(last(with_hosts(tmp_path, text)), scope="fabric")
+
+
+def test_one_rack_needs_a_log_from_elsewhere(tmp_path):
+    text = known("gpu01", "gpu02") + lost_by(("gpu01", "gpu02"))
+    check(last(with_hosts(tmp_path, text)), scope="fabric", undecided_has="r7")
+
+
+def test_one_rack_of_servers(tmp_path):
+    text = known("gpu01", "gpu02", "gpu03") + lost_by(("gpu01", "gpu02", "gpu03"), (A, B))
+    check(last(with_hosts(tmp_path, text)), scope="rack", element_has="r1", evidence_has="oss3")
+    elsewhere = HOSTS.replace("oss2 OSS r1", "oss2 OSS r3")
+    check(last(with_hosts(tmp_path, text, elsewhere)), scope="fabric")
+
+
+def router_fails(node, nid):
+    return cluster.line(node, 0, "LNetError: 2210:0:(o2iblnd_cb.c:3319:kiblnd_check_conns()) Timed out RDMA "
+                                 f"with {nid} (5): c: 8, oc: 0, rc: 8")
+
+
+def test_a_router(tmp_path):
+    text = known("gpu01", "gpu02", "gpu03")
+    text += "".join(router_fails(node, "192.0.2.251@o2ib") for node in ("gpu01", "gpu02", "gpu03"))
+    text += lost_by(("gpu01", "gpu02", "gpu03"))
+    check(last(with_hosts(tmp_path, text)), scope="router", element_has="rtr1 (192.0.2.251@o2ib)",
+          nature="network", evidence_has="is a router", avoid_has="Do not reboot clients")
+    # A server named on the wire as well: not only the router.
+    text += router_fails("gpu01", A)
+    assert last(with_hosts(tmp_path, text))["scope"] != "router"
+
+
+@pytest.mark.parametrize("line, says", [
+    ("nonsense", "is no NID"), ("192.0.2.1@o2ib", "is no host name"), ("192.0.2.1@o2ib oss1", "the role is"),
+    ("192.0.2.1@o2ib oss1 boss", "the role is"), ("192.0.2.1@o2ib oss1 oss r1 r2", "more than NID"),
+    ("192.0.2.1@o2ib oss1 oss\0", "not a text file")])
+def test_tables_that_are_wrong(tmp_path, line, says):
+    path = tmp_path / "hosts.txt"
+    path.write_text("# a comment\n" + line + "\n")
+    done = run("--hosts", path, "-", stdin=b"", expect=(2,))
+    assert says in done.stderr.decode() and str(path) in done.stderr.decode()
+    assert "\0" in line or ":2:" in done.stderr.decode()
+
+
+def test_names_of_the_table_are_hidden(tmp_path):
+    path = tmp_path / "hosts.txt"
+    path.write_text(HOSTS.replace("oss1", "storagebox").replace("r7", "basement"))
+    text = known("gpu01", "gpu02", "gpu03") + lost_by(("gpu01", "gpu02"))
+    done = run("--hosts", path, "--anonymise", "-", stdin=text.encode())
+    assert b"storagebox" in run("--hosts", path, "-", stdin=text.encode()).stdout
+    assert b"storagebox" not in done.stdout and b"basement" not in done.stdout
