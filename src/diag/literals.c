@@ -234,6 +234,34 @@ static inline uint64_t may_begin(const struct rg_literals *literals, uint32_t gr
     return literals->bitmap[bit / 64] >> (bit % 64) & 1;
 }
 
+/* The last `len` (at most 7) bytes of the text and zeros behind them, in the order of memory. */
+static inline uint64_t load_last(struct span text, size_t len)
+{
+    uint64_t bytes = 0;
+    if (text.len < sizeof(bytes)) {
+        memcpy(&bytes, text.ptr + text.len - len, len);
+        return bytes;
+    }
+    memcpy(&bytes, text.ptr + text.len - sizeof(bytes), sizeof(bytes));
+    if (len == 0) {
+        return 0;
+    }
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return bytes >> (8 * (sizeof(bytes) - len));
+#else
+    return bytes << (8 * (sizeof(bytes) - len));
+#endif
+}
+
+static inline uint32_t gram_within(uint64_t bytes, size_t at)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (uint32_t)(bytes >> (8 * at));
+#else
+    return (uint32_t)(bytes << (8 * at) >> 32);
+#endif
+}
+
 bool rg_literals_find(const struct rg_literals *literals, struct span text, uint64_t *found)
 {
     bool any = false;
@@ -254,14 +282,13 @@ bool rg_literals_find(const struct rg_literals *literals, struct span text, uint
             }
         }
     }
-    /* The last bytes, with zeros behind them for strings that are shorter than a
-     * gram. */
-    for (; at < text.len; at++) {
-        char last[GRAM] = {0};
-        memcpy(last, text.ptr + at, text.len - at < GRAM ? text.len - at : GRAM);
-        uint32_t gram = load_gram(last);
+    /* The last bytes, with zeros behind them for strings that are shorter than a gram. One load for
+     * all: bytes that were just stored one by one would have to be waited for. */
+    uint64_t last = load_last(text, text.len - at);
+    for (size_t i = 0; at + i < text.len; i++) {
+        uint32_t gram = gram_within(last, i);
         if (may_begin(literals, gram)) {
-            any |= compare_at(literals, text, at, gram, found);
+            any |= compare_at(literals, text, at + i, gram, found);
         }
     }
     return any;
