@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "diag/lustre.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -406,6 +407,27 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
     }
     if (seen) {
         seen->latest_run = run ? (uint32_t)(run - correlation->runs) + 1 : 0;
+    }
+}
+
+void rg_correlation_learn(struct rg_correlation *correlation, const struct rg_record *record,
+                          const struct rg_state_fact *fact)
+{
+    struct rg_map *map = &correlation->map;
+    struct rg_target_name name;
+    if (!rg_target_parse(fact->target, &name)) {
+        return;
+    }
+    const char *node =
+        correlation->sources.node_name
+            ? correlation->sources.node_name(correlation->sources.context, record->node)
+            : NULL;
+    rg_host_id by = rg_map_host_of_node(map, record->node, node);
+    rg_word target = rg_pool_add(&correlation->pool, fact->target);
+    for (size_t i = 0; i < fact->nid_count; i++) {
+        /* What messages say of where a target went comes later, and outranks it. */
+        rg_map_served(map, target, name.kind, name.index, rg_map_nid(map, fact->nids[i]), by,
+                      fact->current ? correlation->order : 0);
     }
 }
 

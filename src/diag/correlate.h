@@ -13,6 +13,7 @@
 #include "diag/diagnosis.h"
 #include "diag/event.h"
 #include "diag/hosts.h"
+#include "diag/state.h"
 
 struct rg_correlation;
 
@@ -47,6 +48,10 @@ void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_reco
 
 /* A record that the catalogue knows. Never fails: what cannot be kept is counted. */
 void rg_correlation_add(struct rg_correlation *correlation, const struct rg_event *event);
+
+/* What a pasted state says of a target (copied): a part of the map, no event. */
+void rg_correlation_learn(struct rg_correlation *correlation, const struct rg_record *record,
+                          const struct rg_state_fact *fact);
 
 /* Something about the clocks or missing lines that a report must say: a sentence and the texts for
  * its gaps (copied; NULL where it has none). */

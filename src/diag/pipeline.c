@@ -30,6 +30,7 @@ struct rg_pipeline {
     struct rg_seen *seen;
     struct rg_holes *holes;
     struct rg_hosts hosts;
+    struct rg_state state;
     struct rg_unmatched unmatched;
     uint64_t events;
     uint64_t twice;
@@ -74,6 +75,17 @@ static void take_event(struct rg_pipeline *pipeline, const struct rg_record *rec
     rg_correlation_add(pipeline->correlation, event);
 }
 
+/* True: the line was state, and is no message ("failover_nids" looks like an error). */
+static bool take_state(struct rg_pipeline *pipeline, const struct rg_record *record)
+{
+    struct rg_state_fact fact;
+    if (!rg_state_read(&pipeline->state, record, &fact)) {
+        return false;
+    }
+    rg_correlation_learn(pipeline->correlation, record, &fact);
+    return true;
+}
+
 static void take_record(void *context, const struct rg_record *record)
 {
     struct rg_pipeline *pipeline = context;
@@ -81,6 +93,9 @@ static void take_record(void *context, const struct rg_record *record)
     rg_clocks_note_record(pipeline->desk.clocks, record);
     rg_holes_note(pipeline->holes, record);
     rg_correlation_saw(pipeline->correlation, record);
+    if (take_state(pipeline, record)) {
+        return;
+    }
     switch (rg_catalogue_match(pipeline->catalogue, record, &event)) {
     case RG_MATCH_NONE:
         break;

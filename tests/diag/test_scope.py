@@ -268,3 +268,37 @@ def test_names_of_the_table_are_hidden(tmp_path):
     done = run("--hosts", path, "--anonymise", "-", stdin=text.encode())
     assert b"storagebox" in run("--hosts", path, "-", stdin=text.encode()).stdout
     assert b"storagebox" not in done.stdout and b"basement" not in done.stdout
+
+
+# ---- With pasted state. ----
+
+def imports(targets):
+    """What `lctl get_param *.*.import` prints of them."""
+    text = ""
+    for target, nid, partner in targets:
+        text += (f"osc.{target}-osc-ffff88100aa0000.import=\nimport:\n    name: {target}-osc-ffff88100aa0000\n"
+                 f"    target: {target}_UUID\n    state: FULL\n    connect_flags: [ write_grant ]\n    connection:\n"
+                 f"       failover_nids: [ \"{nid}\", \"{partner}\" ]\n       current_connection: \"{nid}\"\n"
+                 "       connection_attempts: 1\n")
+    return text
+
+
+def test_pasted_imports_tell_a_target_from_its_server():
+    text = "".join(cluster.healthy(node, OLD, "scr-MDT0000", C) for node in ("gpu01", "gpu02", "gpu03"))
+    lost = "".join(cluster.gone(node, 0, "scr-OST0000", A, opcode=4) for node in ("gpu01", "gpu02", "gpu03"))
+    check(last(diagnose_text(text + lost)), scope="server", undecided_has="192.0.2.11")
+    state = imports((("scr-OST0000", A, B), ("scr-OST0001", A, B)))
+    found = diagnose_text(text + state + lost)
+    check(last(found), scope="target", element_has="scr-OST0000", nature="storage",
+          evidence_has="scr-OST0001")
+    nids = {target["name"]: target["nids"] for target in found["targets"]}
+    assert set(nids["scr-OST0001"]) == {A, B}
+    assert len(found["incidents"]) == len(diagnose_text(text + lost)["incidents"])
+
+
+def test_pieces_of_state_are_nothing():
+    found = diagnose_text("    target: nonsense\n    current_connection: 192.0.2.11@o2ib\n"
+                          "    current_connection: 192.0.2.12@o2ib\n    target: scr-OST0000_UUID\n"
+                          + cluster.line("gpu01", 0, "usb 1-1: text") +
+                          "    current_connection: 192.0.2.13@o2ib\n")
+    assert found["targets"] == [] and found["incidents"] == []
