@@ -4,6 +4,7 @@ import io
 import json
 import lzma
 import os
+import select
 import subprocess
 import tarfile
 import time
@@ -157,16 +158,19 @@ def test_progress_on_a_terminal_when_it_takes_longer_than_a_second():
     process = subprocess.Popen([BINARY, "diagnose", "-"], stdin=subprocess.PIPE,
                                stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
-    ordinary = b"[    1.000000] usb 1-1: new high-speed USB device\n" * 200000
-    process.stdin.write(ordinary)
-    time.sleep(1.3)
-    process.stdin.write(ordinary)
+    ordinary = b"[    1.000000] usb 1-1: new high-speed USB device\n" * 20000
+    shown, deadline = b"", time.monotonic() + 60
+    while b"MiB/s" not in shown:
+        assert time.monotonic() < deadline, shown
+        process.stdin.write(ordinary)
+        if select.select([ours], [], [], 0.05)[0]:
+            shown += os.read(ours, 65536)
     process.stdin.close()
+    while not shown.endswith(b"\r\x1b[K"):
+        assert select.select([ours], [], [], 60)[0], shown
+        shown += os.read(ours, 65536)
     assert process.wait(60) == 0
-    shown = os.read(ours, 65536).decode()
     os.close(ours)
-    assert "MiB/s" in shown
-    assert shown.endswith("\r\x1b[K")
 
 
 def test_live_reads_this_host_or_says_why_not():
