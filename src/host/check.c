@@ -16,6 +16,9 @@ static const struct rg_check checks[] = {
     {id, RG_GROUP_##group, title, why, (profiles) | RG_FOR(ANY), judge_##name},
 #include "host/checks.tbl"
 #undef RG_HOST_CHECK
+#define RG_PEER_CHECK(id, title, why) {id, RG_GROUP_peer, title, why, RG_FOR_RDMA, NULL},
+#include "host/checks_peer.tbl"
+#undef RG_PEER_CHECK
 };
 
 static const char *const group_names[] = {
@@ -42,12 +45,17 @@ const struct rg_check *rg_check_at(size_t index)
 
 const struct rg_check *rg_check_find(const char *id)
 {
+    const struct rg_check *peer = NULL;
     for (size_t i = 0; i < RG_ARRAY_LENGTH(checks); i++) {
         if (strcasecmp(checks[i].id, id) == 0) {
             return &checks[i];
         }
+        if (checks[i].group == RG_GROUP_peer &&
+            strcasecmp(checks[i].id + strlen("PEER-"), id) == 0) {
+            peer = &checks[i];
+        }
     }
-    return NULL;
+    return peer;
 }
 
 const char *rg_group_name(enum rg_group group)
@@ -202,7 +210,7 @@ int rg_host_judge(const struct rg_host_facts *facts, struct rg_findings *ret_fin
     struct rg_findings findings = {0};
     for (size_t i = 0; i < RG_ARRAY_LENGTH(checks); i++) {
         size_t before = findings.count;
-        if (!(checks[i].profiles & 1u << facts->plan.profile)) {
+        if (!checks[i].judge || !(checks[i].profiles & 1u << facts->plan.profile)) {
             continue;
         }
         findings.check = &checks[i];

@@ -40,6 +40,7 @@ struct rg_check {
     const char *title;
     const char *why;   /* what breaks without it, and how it was found out */
     unsigned profiles; /* bits 1 << enum rg_profile: those that need it */
+    /* NULL in group peer: `railgate doctor peer` finds, with what two hosts tell. */
     void (*judge)(const struct rg_host_facts *facts, struct rg_findings *findings);
 };
 
@@ -51,7 +52,7 @@ struct rg_check {
 
 size_t rg_check_count(void);
 const struct rg_check *rg_check_at(size_t index);
-/* By id, in any case; NULL. */
+/* By id, in any case; the PEER- of what two hosts are compared by may be left out. NULL. */
 const struct rg_check *rg_check_find(const char *id);
 
 const char *rg_group_name(enum rg_group group);

@@ -302,7 +302,7 @@ static void judge_path_mtu(int fd, const struct rg_peer_facts *own,
     if (other->netdev_mtu && other->netdev_mtu < want) {
         want = other->netdev_mtu;
     }
-    findings->check = rg_peer_check("PEER-PATH-MTU");
+    findings->check = rg_check_find("PEER-PATH-MTU");
     if (!own->netdev_mtu || !rg_mtu_probe(fd, mine, &result)) {
         (void)rg_find(findings, RG_VERDICT_SKIP, "",
                       "No datagram was answered: a firewall may drop UDP.");
@@ -393,7 +393,7 @@ static json_t *tell_result(const struct rg_proof_result *result)
 static void judge_proof(const struct rg_proof_result *result, enum wish wish,
                         struct rg_findings *findings)
 {
-    findings->check = rg_peer_check("PEER-PROOF");
+    findings->check = rg_check_find("PEER-PROOF");
     if (!result->tried) {
         (void)rg_find(findings, wish == NAMED ? RG_VERDICT_FAIL : RG_VERDICT_SKIP, result->path,
                       "Not on both hosts: %s", result->message);
@@ -471,7 +471,7 @@ static void judge_counters(const char *host, const json_t *before, const json_t 
                            struct rg_findings *findings)
 {
     RG_BUF(moved, 2048);
-    findings->check = rg_peer_check("PEER-RETRANS");
+    findings->check = rg_check_find("PEER-RETRANS");
     if (!before || !after) {
         return;
     }
@@ -535,7 +535,7 @@ static int visit_all(int fd, const struct rg_peer_visit *visit, json_t *own_fact
     RG_CLEANUP(rg_host_json_free) json_t *other_before = ask_counters(fd);
     if (prove_all(fd, visit, own, other, paths, findings, &gone) < 0) {
         /* What takes a host down is seen here: all that was found before is worth the more. */
-        findings->check = rg_peer_check("PEER-PROOF");
+        findings->check = rg_check_find("PEER-PROOF");
         (void)rg_find(findings, RG_VERDICT_FAIL, "", "The other host was lost on the way: %.300s",
                       gone.message);
         return 0;

@@ -192,52 +192,10 @@ const struct rg_peer_port *rg_peer_port_of(const struct rg_peer_facts *facts)
 
 /* ---- Comparing ---- */
 
-static const struct rg_check checks[] = {
-    {"PEER-MTU", RG_GROUP_ports, "both ends have the same MTU",
-     "Large packets vanish where the path is narrower than the sender: ping works, bulk does not.",
-     0, NULL},
-    {"PEER-PATH-MTU", RG_GROUP_ports, "the path carries packets of the interfaces' size",
-     "Asked with datagrams that must not be fragmented. A switch in between may be the narrow one.",
-     0, NULL},
-    {"PEER-LAYER", RG_GROUP_ports, "both ends speak the same protocol",
-     "InfiniBand, RoCE and iWARP do not understand each other.", 0, NULL},
-    {"PEER-GID", RG_GROUP_ports, "both ends choose GIDs of one type and family",
-     "RoCE v1 and v2, IPv4 and IPv6 make different packets: each side drops the other's.", 0, NULL},
-    {"PEER-CLASS", RG_GROUP_lossless, "both ends mark packets alike",
-     "A different traffic class lands in another queue of the switch, outside flow control.", 0,
-     NULL},
-    {"PEER-PFC", RG_GROUP_lossless, "the same priorities are lossless on both ends",
-     "A priority that is lossless on one end only loses packets on the other.", 0, NULL},
-    {"PEER-FW", RG_GROUP_devices, "cards of one kind have the same firmware",
-     "Firmware decides about congestion control and retransmission; mixed versions behave unlike.",
-     0, NULL},
-    {"PEER-CLOCK", RG_GROUP_gateway, "the clocks agree",
-     "Signed requests are refused when clocks are apart, and logs cannot be laid side by side.", 0,
-     NULL},
-    {"PEER-RATE", RG_GROUP_ports, "both ports run at one rate",
-     "The slower one is the ceiling; an unexpected one is a cable or a lane that failed.", 0, NULL},
-    {"PEER-PROOF", RG_GROUP_ports, "bytes really move, by every transport both ends have",
-     "Written to the peer's memory and read back, compared byte by byte, in growing sizes.", 0,
-     NULL},
-    {"PEER-RETRANS", RG_GROUP_counters, "nothing was sent twice while the bytes moved",
-     "Counters before and after the transfers: retransmissions on an idle fabric are loss.", 0,
-     NULL},
-};
-
-const struct rg_check *rg_peer_check(const char *id)
-{
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(checks); i++) {
-        if (strcmp(checks[i].id, id) == 0) {
-            return &checks[i];
-        }
-    }
-    return NULL;
-}
-
 static struct rg_finding *find(struct rg_findings *findings, const char *id, bool bad,
                                enum rg_verdict worst, const char *good_text, const char *bad_text)
 {
-    findings->check = rg_peer_check(id);
+    findings->check = rg_check_find(id);
     struct rg_finding *finding =
         rg_find(findings, bad ? worst : RG_VERDICT_OK, "", "%s", bad ? bad_text : good_text);
     rg_find_where_text(finding, "both hosts");
@@ -252,7 +210,7 @@ static void compare_mtu(const struct rg_peer_facts *own, const struct rg_peer_fa
     bool verbs = mine && theirs && mine->active_mtu && theirs->active_mtu &&
                  mine->active_mtu != theirs->active_mtu;
     if (!own->netdev_mtu || !other->netdev_mtu) {
-        findings->check = rg_peer_check("PEER-MTU");
+        findings->check = rg_check_find("PEER-MTU");
         (void)rg_find(findings, RG_VERDICT_SKIP, "",
                       "The interface of the connection's address is not known on both hosts.");
         return;
@@ -374,7 +332,7 @@ void rg_peer_compare(const struct rg_peer_facts *own, const struct rg_peer_facts
     if (mine && theirs) {
         compare_ports(mine, theirs, findings);
     } else {
-        findings->check = rg_peer_check("PEER-LAYER");
+        findings->check = rg_check_find("PEER-LAYER");
         (void)rg_find(findings, RG_VERDICT_SKIP, "",
                       "%s has no active RDMA port: only software transports can be tried.",
                       !mine && !theirs ? "Neither host"

@@ -58,11 +58,8 @@ struct rg_peer_clock {
     int64_t error_us;  /* half the round trip */
 };
 
-/* Compares; findings name checks of rg_peer_checks. */
+/* Compares; findings name checks of checks_peer.tbl. */
 void rg_peer_compare(const struct rg_peer_facts *own, const struct rg_peer_facts *other,
                      const struct rg_peer_clock *clock, struct rg_findings *findings);
-
-/* Rows of the comparison and of the proof: id, title, why. No judge. */
-const struct rg_check *rg_peer_check(const char *id);
 
 #endif
