@@ -8,6 +8,8 @@
 #include "host/text_remedy.h"
 #include "host/words.h"
 
+#include "base/checked.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -251,6 +253,131 @@ void judge_xattr_probe(const struct rg_host_facts *facts, struct rg_findings *fi
     for (size_t i = 0; i < facts->lustre.mount_count; i++) {
         judge_setxattr(&facts->lustre.mounts[i], findings);
     }
+}
+
+/* ---- ODIRECT, REFLINK, FALLOC: of Lustre mounts, and of the tree that the gateway serves ---- */
+
+typedef void tree_judge(const char *subject, const struct rg_host_tree *tree,
+                        const struct rg_reading *at, struct rg_findings *findings);
+
+static void judge_trees(const struct rg_host_facts *facts, tree_judge *judge,
+                        struct rg_findings *findings)
+{
+    for (size_t i = 0; i < facts->lustre.mount_count; i++) {
+        const struct rg_host_lustre_mount *mount = &facts->lustre.mounts[i];
+        judge(mount->mount.target, &mount->tree, &mount->tree_at, findings);
+    }
+    if (facts->plan.root[0]) {
+        judge(facts->plan.root, &facts->gateway.tree, &facts->gateway.tree_at, findings);
+    }
+}
+
+/* Whether it was tried; says why not. */
+static bool was_tried(const char *subject, int number, const struct rg_reading *at,
+                      struct rg_findings *findings)
+{
+    if (!rg_reading_ok(at)) {
+        (void)rg_find_unread(findings, subject, at);
+        return false;
+    }
+    if (number < 0) {
+        (void)rg_find(findings, RG_VERDICT_SKIP, subject,
+                      "Not tried: --active allows a file to be made and removed there.");
+    }
+    return number >= 0;
+}
+
+static void judge_direct(const char *subject, const struct rg_host_tree *tree,
+                         const struct rg_reading *at, struct rg_findings *findings)
+{
+    int number = tree->direct_errno, odd = tree->unaligned_errno;
+    if (!was_tried(subject, number, at, findings)) {
+        return;
+    }
+    struct rg_finding *finding =
+        number
+            ? rg_find(findings, RG_VERDICT_FAIL, subject, "Direct I/O fails: %s.", strerror(number))
+            : rg_find(findings, RG_VERDICT_OK, subject, "Direct I/O works%s.",
+                      odd == 0 ? ", of any length" : " in whole blocks");
+    rg_find_value(finding, "aligned: errno %d; with 1000 bytes more: %d", number, odd);
+    rg_find_where(finding, at);
+    if (number == EINVAL || number == EOPNOTSUPP) {
+        rg_find_remedy(finding,
+                       "findmnt -T %s   # a file system without direct I/O (overlay, some "
+                       "FUSE): serve a directory of Lustre, XFS or ext4",
+                       subject);
+    } else if (number) {
+        rg_find_remedy(finding, "dmesg | tail -50   # what the file system says about it");
+    }
+}
+
+void judge_odirect(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    judge_trees(facts, judge_direct, findings);
+}
+
+/* Refusals by which a file system says that it has no such thing. */
+static bool is_refusal(int number)
+{
+    return number == EOPNOTSUPP || number == ENOTTY || number == EINVAL || number == EXDEV ||
+           number == ENOSYS || number == EISDIR;
+}
+
+static const char *has_or_not(int number)
+{
+    return number == 0 ? "yes" : number > 0 && is_refusal(number) ? "no" : "not known";
+}
+
+static void judge_making(const char *subject, const struct rg_host_tree *tree,
+                         const struct rg_reading *at, struct rg_findings *findings)
+{
+    int made = tree->tmpfile_errno, cloned = tree->clone_errno;
+    if (!was_tried(subject, RG_MAX(made, cloned), at, findings)) {
+        return;
+    }
+    bool strange = (made > 0 && !is_refusal(made)) || (cloned > 0 && !is_refusal(cloned));
+    int number = made > 0 && !is_refusal(made) ? made : cloned;
+    struct rg_finding *finding =
+        strange ? rg_find(findings, RG_VERDICT_WARN, subject, "Making or cloning a file fails: %s.",
+                          strerror(number))
+                : rg_find(findings, RG_VERDICT_OK, subject, "O_TMPFILE: %s, reflinks: %s.",
+                          has_or_not(made), has_or_not(cloned));
+    rg_find_value(finding, "O_TMPFILE: errno %d, FICLONE: %d", made, cloned);
+    rg_find_where(finding, at);
+    if (strange) {
+        rg_find_remedy(finding, "df -h %s; df -i %s; dmesg | tail -50", subject, subject);
+    }
+}
+
+void judge_reflink(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    judge_trees(facts, judge_making, findings);
+}
+
+static void judge_reserving(const char *subject, const struct rg_host_tree *tree,
+                            const struct rg_reading *at, struct rg_findings *findings)
+{
+    int number = tree->allocate_errno;
+    if (!was_tried(subject, number, at, findings)) {
+        return;
+    }
+    struct rg_finding *finding =
+        number == 0          ? rg_find(findings, RG_VERDICT_OK, subject, "Space can be reserved.")
+        : is_refusal(number) ? rg_find(findings, RG_VERDICT_OK, subject,
+                                       "Space cannot be reserved (targets on ZFS, for example).")
+                             : rg_find(findings, RG_VERDICT_WARN, subject,
+                                       "Reserving 1 MiB fails: %s.", strerror(number));
+    rg_find_value(finding, "errno %d", number);
+    rg_find_where(finding, at);
+    if (number && !is_refusal(number)) {
+        rg_find_remedy(finding, "lfs df -h %s   # a target may be full, or a quota reached",
+                       subject);
+    }
+}
+
+void judge_falloc(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    judge_trees(facts, judge_reserving, findings);
 }
 
 /* ---- FLOCK ---- */

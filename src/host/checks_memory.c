@@ -433,3 +433,29 @@ void judge_devres(const struct rg_host_facts *facts, struct rg_findings *finding
         }
     }
 }
+
+/* ---- FORK ---- */
+
+void judge_fork(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_memory *memory = &facts->memory;
+    if (facts->devices.rdma_count == 0) {
+        return;
+    }
+    if (!rg_reading_ok(&memory->system_at)) {
+        (void)rg_find_unread(findings, "", &memory->system_at);
+        return;
+    }
+    bool copies = memory->copies_on_fork;
+    struct rg_finding *finding =
+        rg_find(findings, copies ? RG_VERDICT_OK : RG_VERDICT_WARN, "",
+                copies ? "The kernel copies pinned pages when a program forks."
+                       : "The kernel does not copy pinned pages when a program forks.");
+    rg_find_value(finding, "copy_on_fork %d, Linux %s", copies, facts->system.kernel.text);
+    rg_find_where(finding, &memory->system_at);
+    if (!copies) {
+        rg_find_remedy(finding, "systemctl edit UNIT   # [Service] Environment=RDMAV_FORK_SAFE=1, "
+                                "for services that start programs; costs memory maps");
+        rg_find_remedy(finding, "# or a kernel from 5.12 on");
+    }
+}

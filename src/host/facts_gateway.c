@@ -12,8 +12,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -21,6 +23,12 @@
 
 #define SOCKETS_BYTES RG_HOST_FILE_MAX
 #define TREE_MS       2000
+
+#define DIRECT_ALIGNMENT 4096
+#define DIRECT_SMALL     ((size_t)4096)
+#define DIRECT_LARGE     ((size_t)1 << 20)
+#define DIRECT_ROOM      DIRECT_LARGE
+#define DIRECT_ODD       ((size_t)1000)
 
 /* ---- Settings ---- */
 
@@ -132,25 +140,89 @@ static int probe_tmpfile(const char *path)
     return result;
 }
 
-/* A user attribute of a real file, there and back. */
-static int probe_file(const char *directory)
+/* A file without a name, *ret_direct the same for direct I/O or -1 with *ret_errno; its descriptor
+ * or -1. */
+static int make_file(const char *directory, int *ret_direct, int *ret_errno)
 {
-    char path[PATH_MAX], value[2];
+    char path[PATH_MAX];
+    *ret_direct = -1;
     if (snprintf(path, sizeof path, "%s/.railgate-doctor-XXXXXX", directory) >= (int)sizeof path) {
-        return ENAMETOOLONG;
+        errno = ENAMETOOLONG;
+        return -1;
     }
-    rg_autoclose int fd = mkostemp(path, O_CLOEXEC);
-    if (fd < 0) {
-        return errno;
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0) {
+        *ret_direct = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+        *ret_errno = *ret_direct < 0 ? errno : 0;
+        (void)unlink(path);
     }
+    return fd;
+}
+
+/* A user attribute of a real file, there and back. */
+static int probe_attribute(int fd)
+{
+    char value[2];
     int result = 0;
     if (fsetxattr(fd, RG_TREE_PROBE_ATTRIBUTE, "1", 1, 0) < 0 ||
         fgetxattr(fd, RG_TREE_PROBE_ATTRIBUTE, value, sizeof value) != 1 ||
         fremovexattr(fd, RG_TREE_PROBE_ATTRIBUTE) < 0) {
         result = errno ? errno : EIO;
     }
-    (void)unlink(path);
     return result;
+}
+
+static int transfer(int fd, char *out, char *in, size_t bytes)
+{
+    memset(out, 0x5a, bytes);
+    memset(in, 0, bytes);
+    ssize_t written = pwrite(fd, out, bytes, 0);
+    if (written < 0) {
+        return errno;
+    }
+    ssize_t read = written == (ssize_t)bytes ? pread(fd, in, bytes, 0) : 0;
+    if (read < 0) {
+        return errno;
+    }
+    return read == (ssize_t)bytes && memcmp(out, in, bytes) == 0 ? 0 : EIO;
+}
+
+static void probe_direct(int fd, struct rg_buf *text)
+{
+    void *buffers = NULL;
+    if (posix_memalign(&buffers, DIRECT_ALIGNMENT, 2 * DIRECT_ROOM) != 0) {
+        return;
+    }
+    char *out = buffers, *in = out + DIRECT_ROOM;
+    int result = transfer(fd, out, in, DIRECT_SMALL);
+    result = result ? result : transfer(fd, out, in, DIRECT_LARGE);
+    rg_buf_addf(text, "direct %d\nunaligned %d\n", result,
+                transfer(fd, out, in, DIRECT_SMALL + DIRECT_ODD));
+    free(buffers);
+}
+
+/* What a file system can do with files that are made and removed for it. */
+static void probe_files(const char *directory, struct rg_buf *text)
+{
+    int number = 0, ignored;
+    rg_autoclose int direct = -1, other_direct = -1;
+    rg_autoclose int fd = make_file(directory, &direct, &number);
+    if (fd < 0) {
+        rg_buf_addf(text, "file %d\n", errno);
+        return;
+    }
+    rg_buf_addf(text, "file %d\n", probe_attribute(fd));
+    if (direct < 0) {
+        rg_buf_addf(text, "direct %d\n", number);
+    } else {
+        probe_direct(direct, text);
+    }
+    rg_autoclose int other = make_file(directory, &other_direct, &ignored);
+    if (other >= 0) {
+        rg_buf_addf(text, "clone %d\n", result_of(ioctl(other, FICLONE, fd)));
+    }
+    rg_buf_addf(text, "allocate %d\n",
+                result_of(fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, DIRECT_LARGE)));
 }
 
 int rg_tree_probe(void *argument, int fd)
@@ -177,7 +249,8 @@ int rg_tree_probe(void *argument, int fd)
         rg_buf_addf(&text, "write %d\n", result_of(faccessat(AT_FDCWD, path, W_OK | X_OK, 0)));
     }
     if (dir >= 0 && task->active) {
-        rg_buf_addf(&text, "tmpfile %d\nfile %d\n", probe_tmpfile(path), probe_file(path));
+        rg_buf_addf(&text, "tmpfile %d\n", probe_tmpfile(path));
+        probe_files(path, &text);
     }
     struct span all = rg_buf_span(&text);
     return rg_probe_write(fd, all.ptr, all.len);
@@ -191,7 +264,11 @@ bool rg_host_parse_tree(struct span lines, struct rg_host_tree *ret_tree)
                                       .replace_errno = -1,
                                       .write_errno = -1,
                                       .tmpfile_errno = -1,
-                                      .file_errno = -1};
+                                      .file_errno = -1,
+                                      .direct_errno = -1,
+                                      .unaligned_errno = -1,
+                                      .clone_errno = -1,
+                                      .allocate_errno = -1};
     while (rg_words_line(&lines, &line)) {
         uint64_t number;
         if (!rg_words_next(&line, &name) || !rg_words_next(&line, &word) ||
@@ -221,6 +298,14 @@ bool rg_host_parse_tree(struct span lines, struct rg_host_tree *ret_tree)
             ret_tree->tmpfile_errno = (int)number;
         } else if (rg_span_is(name, "file") && is_errno) {
             ret_tree->file_errno = (int)number;
+        } else if (rg_span_is(name, "direct") && is_errno) {
+            ret_tree->direct_errno = (int)number;
+        } else if (rg_span_is(name, "unaligned") && is_errno) {
+            ret_tree->unaligned_errno = (int)number;
+        } else if (rg_span_is(name, "clone") && is_errno) {
+            ret_tree->clone_errno = (int)number;
+        } else if (rg_span_is(name, "allocate") && is_errno) {
+            ret_tree->allocate_errno = (int)number;
         } else {
             return false;
         }

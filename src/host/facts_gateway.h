@@ -21,6 +21,10 @@ struct rg_host_tree {
     int write_errno;   /* access for writing */
     int tmpfile_errno; /* O_TMPFILE, only with --active; the file never has a name */
     int file_errno; /* only with --active: set, get and remove on a file that is made and removed */
+    int direct_errno;    /* with --active: O_DIRECT, 4 KiB and 1 MiB written and read back */
+    int unaligned_errno; /* the same with 1000 bytes more: EINVAL is usual */
+    int clone_errno;     /* FICLONE of one such file to another */
+    int allocate_errno;  /* fallocate(KEEP_SIZE) of 1 MiB */
 };
 
 struct rg_host_gateway {

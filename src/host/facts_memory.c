@@ -284,6 +284,38 @@ static void read_resources(struct rg_source *source, struct rg_host_memory *memo
     memory->resources = rg_reading_ok(&memory->resources_at) ? rg_buf_take(&text) : NULL;
 }
 
+static int tell_system(void *argument, int fd)
+{
+    (void)argument;
+    RG_BUF(text, 256);
+    struct rg_error err = RG_ERROR_INIT;
+    if (rg_nldev_tell_system(&text, &err) < 0) {
+        return err.os_errno ? err.os_errno : EPROTO;
+    }
+    struct span all = rg_buf_span(&text);
+    return rg_probe_write(fd, all.ptr, all.len);
+}
+
+static void read_system(struct rg_source *source, struct rg_host_memory *memory)
+{
+    RG_BUF(text, 256);
+    struct span line, name, value;
+    uint64_t number;
+    rg_source_probe(source, "netlink/rdma-system", "rdma system show", tell_system, NULL, PROBE_MS,
+                    &text, &memory->system_at);
+    struct span rest = rg_buf_span(&text);
+    if (!rg_reading_ok(&memory->system_at)) {
+        return;
+    }
+    if (!rg_words_line(&rest, &line) || !rg_words_next(&line, &name) ||
+        !rg_span_is(name, "copy_on_fork") || !rg_words_next(&line, &value) ||
+        !rg_span_to_u64(value, &number)) {
+        memory->system_at.state = RG_READ_MALFORMED;
+        return;
+    }
+    memory->copies_on_fork = number != 0;
+}
+
 void rg_host_free_memory(struct rg_host_memory *memory)
 {
     free(memory->resources);
@@ -319,6 +351,7 @@ void rg_host_read_memory(struct rg_source *source, struct rg_host_facts *facts)
     }
     rg_source_text(source, &memory->transparent, "/sys/kernel/mm/transparent_hugepage/enabled");
     read_resources(source, memory);
+    read_system(source, memory);
 }
 
 void rg_host_read_registrations(struct rg_source *source, struct rg_host_facts *facts)

@@ -58,7 +58,9 @@ struct rg_host_memory {
     size_t mr_count;
     struct rg_reading resources_at; /* lines of rg_nldev_tell */
     char *resources;                /* owned by facts, NULL when unread */
-    char own_cgroup[256];           /* "" when not known */
+    struct rg_reading system_at;    /* line of rg_nldev_tell_system */
+    bool copies_on_fork;
+    char own_cgroup[256]; /* "" when not known */
     struct rg_reading own_memory_max_at, own_rdma_max_at;
     uint64_t own_memory_max;
     char own_rdma_max[512];

@@ -181,6 +181,23 @@ static bool parse_device_message(struct span body, void *context)
     return true;
 }
 
+/* ---- The subsystem ---- */
+
+static bool parse_system_message(struct span body, void *context)
+{
+    struct rg_nldev_system *system = context;
+    uint16_t type;
+    struct span value;
+    bool bad = false;
+    system->answered = true;
+    while (next_attribute(&body, &type, &value, &bad)) {
+        if (type == RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK) {
+            system->copies_on_fork = number_of(value) != 0;
+        }
+    }
+    return !bad;
+}
+
 /* ---- Messages ---- */
 
 static int parse_datagram(struct span datagram, bool (*parse)(struct span body, void *context),
@@ -234,7 +251,52 @@ int rg_nldev_devices_parse(struct span datagram, struct rg_nldev_devices *device
     return parse_datagram(datagram, parse_device_message, devices, ret_done, err);
 }
 
+int rg_nldev_system_parse(struct span datagram, struct rg_nldev_system *ret_system,
+                          struct rg_error *err)
+{
+    bool done;
+    *ret_system = (struct rg_nldev_system){0};
+    return parse_datagram(datagram, parse_system_message, ret_system, &done, err);
+}
+
 /* ---- Asking ---- */
+
+static int open_socket(struct rg_error *err)
+{
+    struct timeval patience = {.tv_usec = WAIT_MS * 1000};
+    rg_autoclose int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) < 0) {
+        return rg_fail_errno(err, RG_SERVICE_UNAVAILABLE, errno, "there is no RDMA netlink");
+    }
+    return RG_TAKE_FD(fd);
+}
+
+int rg_nldev_tell_system(struct rg_buf *out, struct rg_error *err)
+{
+    char datagram[4096];
+    struct rg_nldev_system system;
+    struct nlmsghdr question = {
+        .nlmsg_len = sizeof question,
+        .nlmsg_type = (uint16_t)RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET),
+        .nlmsg_flags = NLM_F_REQUEST};
+    rg_autoclose int fd = open_socket(err);
+    if (fd < 0) {
+        return fd;
+    }
+    ssize_t len = send(fd, &question, sizeof question, 0);
+    len = len < 0 ? len : recv(fd, datagram, sizeof datagram, 0);
+    if (len < 0) {
+        return rg_fail_errno(err, RG_SERVICE_UNAVAILABLE, errno, "no answer of the kernel");
+    }
+    int rc = rg_nldev_system_parse(rg_span(datagram, (size_t)len), &system, err);
+    if (rc == 0 && !system.answered) {
+        rc = rg_failf(err, RG_PARSE, "the kernel's answer says nothing");
+    }
+    if (rc == 0) {
+        rg_buf_addf(out, "copy_on_fork %d\n", system.copies_on_fork);
+    }
+    return rc;
+}
 
 static int ask(int fd, unsigned command, const uint32_t *device,
                bool (*parse)(struct span body, void *context), void *context, struct rg_error *err)
@@ -283,10 +345,9 @@ static void tell_device(const struct rg_nldev_device *device, struct rg_buf *out
 
 int rg_nldev_tell(struct rg_buf *out, struct rg_error *err)
 {
-    rg_autoclose int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA);
-    struct timeval patience = {.tv_usec = WAIT_MS * 1000};
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) < 0) {
-        return rg_fail_errno(err, RG_SERVICE_UNAVAILABLE, errno, "there is no RDMA netlink");
+    rg_autoclose int fd = open_socket(err);
+    if (fd < 0) {
+        return fd;
     }
     rg_autofree struct rg_nldev_devices *devices = calloc(1, sizeof *devices);
     if (!devices) {

@@ -67,6 +67,19 @@ int rg_nldev_devices_parse(struct span datagram, struct rg_nldev_devices *device
  */
 int rg_nldev_tell(struct rg_buf *out, struct rg_error *err);
 
+struct rg_nldev_system {
+    bool answered;
+    bool copies_on_fork; /* pinned pages are copied for the child; not told before Linux 5.12 */
+};
+
+/* What a datagram that answers RDMA_NLDEV_CMD_SYS_GET says. RG_PARSE when lengths do not fit. */
+int rg_nldev_system_parse(struct span datagram, struct rg_nldev_system *ret_system,
+                          struct rg_error *err);
+
+/* Asks the kernel, and writes one line: "copy_on_fork 0" or 1. RG_SERVICE_UNAVAILABLE without RDMA
+ * netlink. */
+int rg_nldev_tell_system(struct rg_buf *out, struct rg_error *err);
+
 /* Whether `lines` (of rg_nldev_tell) has queue pairs of these processes that are ready to send. */
 struct rg_nldev_use {
     size_t owned; /* RC queue pairs in RTS of the process */

@@ -272,6 +272,7 @@ def connectx(name="mlx5_0", address=NIC, netdev="ib0", ip="172.16.44.41"):
                          "ports": [{"number": 1, "state": 4, "link_layer": 1, "lid": 18,
                                     "sm_lid": 1, "max_mtu": 4096, "active_mtu": 4096}]}]}),
         "/.railgate/verbs/registration": f"mr {name} 0 9 1048576 0 67108864 0 134217728 0",
+        "/.railgate/netlink/rdma-system": "copy_on_fork 1",
         "/.railgate/netlink/rdma-resources":
             f"dev {name} pd 4 cq 10 qp 40 mr 12\nqp {name} 100 2 3 0",
         "/sys/fs/cgroup/user.slice/user-0.slice/memory.max": "max",

@@ -182,6 +182,8 @@ def test_registers_need_root(tmp_path):
 SERVICE = "/sys/fs/cgroup/system.slice/app.service"
 
 SERVICE_MUTATIONS = [
+    ("FORK", "warn", {"/.railgate/netlink/rdma-system": "copy_on_fork 0"}),
+    ("FORK", "skip", {"/.railgate/netlink/rdma-system": "copy_on_write 1"}),
     ("MEMLOCK", "fail", {"/proc/4242/limits": limits("8388608")}),
     ("MEMLOCK", "fail", {"/proc/4242/limits": limits("1073741824")}),
     ("MEMLOCK", "warn", {"/proc/4242/limits": limits("68719476736")}),

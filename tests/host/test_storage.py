@@ -21,6 +21,7 @@ FSTAB = ("# <file system>\nUUID=1 / xfs defaults 0 0\n"
 TREE = ("open 0\ntype 198183888\nblock_bytes 4096\nblocks 1000000\nblocks_free 900000\nread_only 0\n"
         "get {get}\nreplace {replace}\nwrite 0\n")
 ENODATA, EOPNOTSUPP, EACCES = 61, 95, 13
+WELL = TREE.format(get=ENODATA, replace=ENODATA)
 
 
 def import_text(target, state="FULL", nid="172.16.44.40@o2ib", version="2.15.8.0"):
@@ -214,6 +215,14 @@ CLIENT_MUTATIONS = [
                              TREE.format(get=EOPNOTSUPP, replace=EOPNOTSUPP)}, ()),
     ("XATTR-PROBE", "fail", {"/.railgate/lustre/mount-0":
                              TREE.format(get=EOPNOTSUPP, replace=EACCES)}, ()),
+    ("ODIRECT", "ok", {"/.railgate/lustre/mount-0": WELL + "direct 0\nunaligned 22\n"}, ()),
+    ("ODIRECT", "fail", {"/.railgate/lustre/mount-0": WELL + "direct 22\n"}, ()),
+    ("ODIRECT", "fail", {"/.railgate/lustre/mount-0": WELL + "direct 5\nunaligned 0\n"}, ()),
+    ("REFLINK", "ok", {"/.railgate/lustre/mount-0": WELL + "tmpfile 95\nclone 95\n"}, ()),
+    ("REFLINK", "warn", {"/.railgate/lustre/mount-0": WELL + "tmpfile 95\nclone 5\n"}, ()),
+    ("REFLINK", "warn", {"/.railgate/lustre/mount-0": WELL + "tmpfile 28\nclone 95\n"}, ()),
+    ("FALLOC", "ok", {"/.railgate/lustre/mount-0": WELL + "allocate 95\n"}, ()),
+    ("FALLOC", "warn", {"/.railgate/lustre/mount-0": WELL + "allocate 28\n"}, ()),
     ("FLOCK", "warn", {"/proc/mounts": MOUNTS.format(xattr="user_xattr").replace("flock",
                                                                                  "localflock")}, ()),
     ("FLOCK", "warn", {"/proc/mounts": MOUNTS.format(xattr="user_xattr").replace("flock",
@@ -436,6 +445,21 @@ def test_gateway_is_well(tmp_path):
                          ids=[f"{m[0]}-{m[1]}-{i}" for i, m in enumerate(GATEWAY_MUTATIONS)])
 def test_gateway_mutation(tmp_path, check, verdict, changes, also):
     forest.assert_turns(gateway(), tmp_path, GATEWAY, check, verdict, changes, also)
+
+
+def test_a_real_tree_with_files_that_are_made(tmp_path):
+    """Only with --active, and nothing is left behind."""
+    served = tmp_path / "served"
+    served.mkdir()
+    words = ["doctor", "--for", "gateway", "--root", str(served), "--interval", "0", "--json"]
+    quiet = json.loads(forest.run(*words).stdout)
+    assert {forest.verdicts(quiet)[i] for i in ("ODIRECT", "REFLINK", "FALLOC")} == {"skip"}
+    assert "--active" in forest.findings(quiet, "ODIRECT")[0]["summary"]
+    active = json.loads(forest.run(*words, "--active").stdout)
+    for check in ("ODIRECT", "REFLINK", "FALLOC"):
+        assert "errno" in forest.worst(active, check)["value"]
+    assert forest.verdicts(active)["REFLINK"] == forest.verdicts(active)["FALLOC"] == "ok"
+    assert list(served.iterdir()) == []
 
 
 def test_somebody_else_on_the_port(tmp_path):

@@ -18,6 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rg_nldev_qps_free(&qps);
     (void)rg_nldev_devices_parse(bytes, devices, &done, &err);
     assert(devices->count <= RG_NLDEV_DEVICES_MAX);
+    struct rg_nldev_system system;
+    (void)rg_nldev_system_parse(bytes, &system, &err);
     rg_nldev_use_parse(bytes, 700, &use);
     (void)rg_nldev_count_parse(bytes, "mlx5_0", "qp", &count);
     free(devices);
