@@ -714,36 +714,112 @@ void judge_netns(const struct rg_host_facts *facts, struct rg_findings *findings
     }
 }
 
+/* ---- FW ---- */
+
+#define ROCE_UDP_PORT 4791
+#define LNET_TCP_PORT 988
+#define WANTED_MAX    4
+
+struct wanted_port {
+    const char *what;
+    bool is_tcp;
+    uint16_t port;
+};
+
+static bool has_soft_roce(const struct rg_host_devices *devices)
+{
+    for (size_t i = 0; i < devices->rdma_count; i++) {
+        if (devices->rdma[i].family == RG_NIC_RXE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool serves_gateway(const struct rg_host_facts *facts)
+{
+    const struct rg_host_service *service = rg_host_service(facts, "railgate.service");
+    return facts->gateway.has_settings && facts->gateway.port > 0 &&
+           facts->gateway.port <= UINT16_MAX &&
+           (facts->plan.profile == RG_PROFILE_GATEWAY || facts->plan.config[0] ||
+            (service && rg_reading_ok(&service->unit_at)));
+}
+
+static bool has_lnet_over_tcp(const struct rg_host_lnet *lnet)
+{
+    for (size_t i = 0; i < lnet->own.count; i++) {
+        if (strncmp(lnet->own.nids[i].net, "tcp", 3) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a card's hardware receives never meets the host's filter, but soft-RoCE and TCP do. */
+static size_t find_wanted(const struct rg_host_facts *facts, struct wanted_port wanted[WANTED_MAX])
+{
+    size_t count = 0;
+    if (has_soft_roce(&facts->devices)) {
+        wanted[count++] = (struct wanted_port){"soft-RoCE", false, ROCE_UDP_PORT};
+    }
+    if (serves_gateway(facts)) {
+        wanted[count++] = (struct wanted_port){"the gateway", true, (uint16_t)facts->gateway.port};
+    }
+    if (has_lnet_over_tcp(&facts->lnet)) {
+        wanted[count++] = (struct wanted_port){"LNet over TCP", true, LNET_TCP_PORT};
+    }
+    if (facts->aistor.is_here && facts->aistor.internode) {
+        wanted[count++] =
+            (struct wanted_port){"AIStor's peers", true, (uint16_t)facts->aistor.peer_port};
+    }
+    return count;
+}
+
+static void judge_port(const struct rg_host_facts *facts, const struct wanted_port *wanted,
+                       struct rg_findings *findings)
+{
+    const struct rg_host_ports *ports = &facts->ports;
+    const char *kind = wanted->is_tcp ? "tcp" : "udp";
+    bool shut = rg_firewall_blocks(&ports->firewall, wanted->is_tcp, wanted->port);
+    struct rg_finding *finding =
+        rg_find(findings, shut ? RG_VERDICT_FAIL : RG_VERDICT_OK, wanted->what,
+                shut ? "The firewall of this host does not let %s port %u in."
+                     : "Nothing here shuts %s port %u.",
+                kind, wanted->port);
+    rg_find_value(finding, "input drops by default: %s; %zu rules with ports",
+                  ports->firewall.drops ? "yes" : "no", ports->firewall.count);
+    rg_find_where(finding, &ports->firewall_at);
+    if (shut && facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
+        rg_find_remedy(finding,
+                       "firewall-cmd --permanent --add-port=%u/%s && firewall-cmd --reload",
+                       wanted->port, kind);
+    }
+    if (shut && facts->system.distribution != RG_DISTRIBUTION_RHEL) {
+        rg_find_remedy(finding,
+                       "nft insert rule inet filter input %s dport %u accept   # and into "
+                       "/etc/nftables.conf",
+                       kind, wanted->port);
+    }
+}
+
 void judge_fw(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_ports *ports = &facts->ports;
-    if (ports->firewall_at.state == RG_READ_NOT_ASKED) {
-        return;
-    }
-    if (ports->firewall_at.state == RG_READ_MISSING) {
-        struct rg_finding *finding =
-            rg_find(findings, RG_VERDICT_SKIP, "", "There is no nft to list the rules with.");
-        rg_find_where(finding, &ports->firewall_at);
+    struct wanted_port wanted[WANTED_MAX];
+    size_t count = find_wanted(facts, wanted);
+    if (count == 0) {
         return;
     }
     if (!rg_reading_ok(&ports->firewall_at)) {
-        (void)rg_find(findings, RG_VERDICT_SKIP, "",
-                      "The firewall's rules could not be listed (root could).");
+        struct rg_finding *finding =
+            rg_find(findings, RG_VERDICT_SKIP, "", "%s",
+                    ports->firewall_at.state == RG_READ_MISSING
+                        ? "There is neither nft nor iptables-save to list the rules with."
+                        : "The firewall's rules could not be listed (root could).");
+        rg_find_where(finding, &ports->firewall_at);
         return;
     }
-    struct rg_finding *finding =
-        ports->firewall_drops_roce
-            ? rg_find(findings, RG_VERDICT_FAIL, "",
-                      "The firewall drops what it does not know, and no rule lets UDP 4791 in: "
-                      "soft-RoCE receives nothing.")
-            : rg_find(findings, RG_VERDICT_OK, "", "Nothing drops soft-RoCE.");
-    rg_find_where(finding, &ports->firewall_at);
-    if (ports->firewall_drops_roce && facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
-        rg_find_remedy(finding, "firewall-cmd --permanent --add-port=4791/udp && firewall-cmd "
-                                "--reload");
-    }
-    if (ports->firewall_drops_roce && facts->system.distribution != RG_DISTRIBUTION_RHEL) {
-        rg_find_remedy(finding, "nft insert rule inet filter input udp dport 4791 accept   # and "
-                                "into /etc/nftables.conf");
+    for (size_t i = 0; i < count; i++) {
+        judge_port(facts, &wanted[i], findings);
     }
 }

@@ -20,7 +20,6 @@
 #define PROBE_MS         2000
 #define PORTS_PER_DEVICE 8
 #define GID_INDEXES      256
-#define ROCE_UDP_PORT    "4791"
 
 /* ---- GIDs ---- */
 
@@ -361,36 +360,19 @@ static void read_gid_settings(struct rg_source *source, struct rg_host_facts *fa
 
 /* ---- Firewall ---- */
 
-bool rg_host_parse_firewall(struct span ruleset)
+static void read_firewall(struct rg_source *source, struct rg_host_ports *ports)
 {
-    const char *text = ruleset.ptr;
-    return memmem(text, ruleset.len, "hook input", strlen("hook input")) != NULL &&
-           memmem(text, ruleset.len, "policy drop", strlen("policy drop")) != NULL &&
-           memmem(text, ruleset.len, ROCE_UDP_PORT, strlen(ROCE_UDP_PORT)) == NULL;
-}
-
-static bool has_soft_roce(const struct rg_host_devices *devices)
-{
-    for (size_t i = 0; i < devices->rdma_count; i++) {
-        if (devices->rdma[i].family == RG_NIC_RXE) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The host's own rules do not see what a card's hardware sends and receives. */
-static void read_firewall(struct rg_source *source, struct rg_host_facts *facts)
-{
-    static const char *const command[] = {"nft", "list", "ruleset", NULL};
+    static const char *const nft[] = {"nft", "list", "ruleset", NULL};
+    static const char *const iptables[] = {"iptables-save", NULL};
     RG_BUF(text, DOCUMENT_BYTES);
-    if (!has_soft_roce(&facts->devices)) {
-        return;
+    rg_source_command(source, "cmd/nft-list-ruleset", nft, PROBE_MS, &text, &ports->firewall_at);
+    if (ports->firewall_at.state == RG_READ_MISSING) {
+        rg_source_command(source, "cmd/iptables-save", iptables, PROBE_MS, &text,
+                          &ports->firewall_at);
     }
-    rg_source_command(source, "cmd/nft-list-ruleset", command, PROBE_MS, &text,
-                      &facts->ports.firewall_at);
-    if (rg_reading_ok(&facts->ports.firewall_at)) {
-        facts->ports.firewall_drops_roce = rg_host_parse_firewall(rg_buf_span(&text));
+    if (rg_reading_ok(&ports->firewall_at)) {
+        rg_firewall_parse(rg_buf_span(&text), &ports->firewall);
+        ports->firewall.cut |= ports->firewall_at.truncated;
     }
 }
 
@@ -400,5 +382,5 @@ void rg_host_read_ports(struct rg_source *source, struct rg_host_facts *facts)
     read_addresses(source, &facts->ports);
     read_arps(source, facts);
     read_gid_settings(source, facts);
-    read_firewall(source, facts);
+    read_firewall(source, &facts->ports);
 }

@@ -6,6 +6,7 @@
 #define RG_HOST_FACTS_PORTS_H
 
 #include "host/facts_devices.h"
+#include "host/firewall_text.h"
 #include "rdma/gid.h"
 
 struct rg_host_facts;
@@ -61,8 +62,8 @@ struct rg_host_ports {
     struct rg_number gc_thresh3;
     struct rg_gid_setting settings[RG_HOST_CHOICES_MAX];
     size_t setting_count;
-    struct rg_reading firewall_at; /* nft list ruleset */
-    bool firewall_drops_roce;      /* an input chain drops by default, and nothing accepts 4791 */
+    struct rg_reading firewall_at; /* nft list ruleset, or iptables-save where there is no nft */
+    struct rg_firewall firewall;
 };
 
 void rg_host_read_ports(struct rg_source *source, struct rg_host_facts *facts);
@@ -73,7 +74,6 @@ bool rg_host_parse_gid(const char *text, uint8_t ret_gid[16]);
 /* Assignments of GID indexes in a file of NAME=VALUE lines. */
 void rg_host_parse_gid_settings(struct span content, const struct rg_reading *at,
                                 struct rg_host_ports *ports);
-bool rg_host_parse_firewall(struct span ruleset);
 
 /* The GID to use, by the rule of rdma/gid.h; NULL: none. */
 const struct rg_gid_entry *rg_host_port_gid(const struct rg_host_port *port);

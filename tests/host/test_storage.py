@@ -394,6 +394,16 @@ def test_the_kernels_table_serves_without_lnetctl(tmp_path):
     assert found["LN-NI"] == found["LN-IP"] == found["LN-CFG"] == "ok"
 
 
+def test_lnet_over_tcp_meets_the_firewall(tmp_path):
+    tree = mutate(lustre_client(), {
+        "/.railgate/lnet/net": net_show() + TCP_NET.format(address="172.16.44.41"), NFT: CLOSED})
+    finding = forest.worst(forest.judge(tree, tmp_path, *CLIENT), "FW")
+    assert finding["verdict"] == "fail" and "988" in finding["summary"]
+    assert "--add-port=988/tcp" in finding["remedy"]
+    tree = mutate(tree, {NFT: CLOSED.replace("22", "988")})
+    assert forest.verdicts(forest.judge(tree, tmp_path, *CLIENT))["FW"] == "ok"
+
+
 # ---- The gateway ----
 
 def gateway():
@@ -414,6 +424,11 @@ def gateway():
 
 GATEWAY = ["--for", "gateway", "--root", "/srv/s3"]
 
+NFT = "/.railgate/cmd/nft-list-ruleset"
+IPTABLES = "/.railgate/cmd/iptables-save"
+CLOSED = ("table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter; policy "
+          "drop;\n\t\tct state established,related accept\n\t\ttcp dport 22 accept\n\t}\n}")
+
 GATEWAY_MUTATIONS = [
     ("GW-SETTINGS", "fail", {"/etc/railgate/railgate.conf": "port = 90000\n"},
      ("GW-PORT", "GW-PIN")),
@@ -431,6 +446,22 @@ GATEWAY_MUTATIONS = [
                          TREE.format(get=ENODATA, replace=ENODATA).replace("900000", "9000")}, ()),
     ("GW-TREE", "fail", {"/.railgate/gateway/tree": None,
                          "/.railgate/errors": "110 /.railgate/gateway/tree\n"}, ()),
+    ("FW", "fail", {NFT: CLOSED}, ()),
+    ("FW", "ok", {NFT: CLOSED.replace("22", "{ 22, 9000-9001 }")}, ()),
+    ("FW", "fail", {NFT: CLOSED.replace("22", "{ 22, 9002-9010 }")}, ()),
+    ("FW", "fail", {NFT: CLOSED.replace("policy drop", "policy accept")
+                    .replace("22 accept", "9000 drop")}, ()),
+    ("FW", "ok", {NFT: CLOSED.replace("policy drop", "policy accept")}, ()),
+    ("FW", "ok", {NFT: CLOSED.replace("tcp dport 22", 'iifname "ib0"')}, ()),
+    ("FW", "fail", {NFT: CLOSED.replace("tcp dport 22", 'iifname "lo"')}, ()),
+    ("FW", "fail", {NFT: CLOSED.replace("tcp dport 22", "udp dport 9000")}, ()),
+    ("FW", "fail", {IPTABLES: "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp -m tcp --dport 22 "
+                              "-j ACCEPT\nCOMMIT\n"}, ()),
+    ("FW", "fail", {IPTABLES: "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -m conntrack --ctstate "
+                              "RELATED,ESTABLISHED -j ACCEPT\n-A INPUT -j REJECT --reject-with "
+                              "icmp-host-prohibited\nCOMMIT\n"}, ()),
+    ("FW", "ok", {IPTABLES: "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp -m multiport --dports "
+                            "22,8999:9001 -j ACCEPT\nCOMMIT\n"}, ()),
     ("GW-PIN", "warn", {"/proc/meminfo": meminfo(1500000)}, ()),
     ("GW-PIN", "fail", {"/proc/900/limits": limits("536870912")}, ("MEMLOCK",)),
 ]

@@ -43,7 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         rg_host_parse_gid_settings(rest, &at, &facts->ports);
         break;
     default:
-        (void)rg_host_parse_firewall(rest);
+        struct rg_firewall firewall;
+        rg_firewall_parse(rest, &firewall);
+        (void)rg_firewall_blocks(&firewall, true, 9000);
     }
     return 0;
 }
