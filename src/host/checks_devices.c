@@ -185,6 +185,21 @@ static const struct rg_rdma_device *sibling_that_differs(const struct rg_host_de
     return NULL;
 }
 
+static void judge_changed_firmware(const struct rg_rdma_device *device, const char *then,
+                                   struct rg_findings *findings)
+{
+    struct rg_finding *finding = rg_find(
+        findings, RG_VERDICT_WARN, device->name,
+        "The firmware is another than in the baseline: %s, then %s.", device->firmware.text, then);
+    rg_find_value(finding, "%s", device->firmware.text);
+    rg_find_where(finding, &device->firmware.at);
+    rg_find_remedy(finding,
+                   "# when the update was meant, write a new baseline: railgate doctor --json "
+                   ">BASELINE");
+    rg_find_remedy(finding, "devlink dev info pci/%s   # running and stored versions",
+                   device->pci.text);
+}
+
 void judge_dev_rdma(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_devices *devices = &facts->devices;
@@ -199,6 +214,12 @@ void judge_dev_rdma(const struct rg_host_facts *facts, struct rg_findings *findi
     for (size_t i = 0; i < devices->rdma_count; i++) {
         const struct rg_rdma_device *device = &devices->rdma[i];
         const struct rg_rdma_device *other = sibling_that_differs(devices, device);
+        const char *then = facts->counters.firmware_then[i];
+        if (!other && then[0] && device->firmware.text[0] &&
+            strcmp(then, device->firmware.text) != 0) {
+            judge_changed_firmware(device, then, findings);
+            continue;
+        }
         struct rg_finding *finding =
             other ? rg_find(findings, RG_VERDICT_WARN, device->name,
                             "Firmware %s, but %s on the same kind of board has %s.",
@@ -439,6 +460,37 @@ static bool uses(const struct rg_module *provider, const char *user)
     return false;
 }
 
+/* Below kernel/ are the distribution's own; updates/, extra/, weak-updates/ came from elsewhere. */
+static bool is_own(const char *path)
+{
+    return strncmp(path, "kernel/", strlen("kernel/")) == 0;
+}
+
+/* LNet's driver calls ib_core: both have to be of one make, or its symbols do not fit. */
+static struct rg_finding *judge_o2iblnd(const struct rg_host_facts *facts,
+                                        struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    const struct rg_module *compat = rg_host_module(devices, "mlx_compat");
+    const char *core = devices->ib_core_path, *lnd = devices->o2iblnd_path;
+    bool for_ofed = devices->o2iblnd_needs_ofed || (compat && uses(compat, "ko2iblnd"));
+    bool own_on_ofed = !is_own(core) && is_own(lnd);
+    bool ofed_on_own = is_own(core) && for_ofed;
+    if (!core[0] || !lnd[0] || (!own_on_ofed && !ofed_on_own)) {
+        return NULL;
+    }
+    struct rg_finding *finding = rg_find(
+        findings, RG_VERDICT_WARN, "ko2iblnd", "%s",
+        own_on_ofed ? "ib_core comes from OFED, and ko2iblnd was built for the kernel's own."
+                    : "ko2iblnd was built for OFED, and ib_core is the kernel's own.");
+    rg_find_value(finding, "%s, %s", core, lnd);
+    rg_find_where(finding, &devices->modules_dep);
+    rg_find_remedy(finding, "modinfo -n ib_core ko2iblnd; dmesg | grep ko2iblnd");
+    rg_find_remedy(finding, "# build Lustre for the ib_core that is loaded: ./configure "
+                            "--with-o2ib=/usr/src/ofa_kernel/default (OFED) or --with-o2ib=yes");
+    return finding;
+}
+
 void judge_kmod_src(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     static const char *const parts[] = {"ib_core", "ib_uverbs", "rdma_cm", "mlx5_core", "mlx5_ib"};
@@ -451,7 +503,7 @@ void judge_kmod_src(const struct rg_host_facts *facts, struct rg_findings *findi
     if (devices->rdma_count == 0) {
         return;
     }
-    struct rg_finding *finding = NULL;
+    struct rg_finding *finding = judge_o2iblnd(facts, findings);
     for (size_t i = 0; compat && i < RG_ARRAY_LENGTH(parts); i++) {
         if (!rg_host_module_loaded(devices, parts[i]) || uses(compat, parts[i])) {
             continue;

@@ -210,6 +210,19 @@ static void read_second(struct rg_source *source, struct rg_host_facts *facts, u
     (void)rg_source_again(source, false);
 }
 
+/* Firmware stays through a reboot, unlike counters. */
+static void take_firmware(const json_t *firmware, struct rg_host_facts *facts)
+{
+    for (size_t i = 0; i < facts->devices.rdma_count; i++) {
+        char *then = facts->counters.firmware_then[i];
+        const char *words =
+            json_string_value(json_object_get(firmware, facts->devices.rdma[i].name));
+        if (words && strlen(words) <= RG_HOST_WORD_MAX) {
+            memcpy(then, words, strlen(words) + 1);
+        }
+    }
+}
+
 bool rg_host_parse_baseline(struct span json, struct rg_host_facts *facts)
 {
     struct rg_host_counters *counters = &facts->counters;
@@ -221,6 +234,7 @@ bool rg_host_parse_baseline(struct span json, struct rg_host_facts *facts)
     if (!json_is_object(list) || seconds <= 0) {
         return false;
     }
+    take_firmware(json_object_get(document, "firmware"), facts);
     counters->other_boot =
         boot && facts->system.boot_id.text[0] && strcmp(boot, facts->system.boot_id.text) != 0;
     if (counters->other_boot) {

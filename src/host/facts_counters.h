@@ -28,7 +28,9 @@ struct rg_host_counters {
     bool is_second;    /* there are two readings */
     uint64_t apart_ms; /* between them */
     struct rg_reading baseline_at;
-    bool other_boot; /* the baseline is of before a reboot: useless */
+    char firmware_then[RG_HOST_RDMA_MAX]
+                      [RG_HOST_WORD_MAX + 1]; /* of devices.rdma[i]; "": not told */
+    bool other_boot;                          /* the baseline is of before a reboot: useless */
 };
 
 void rg_host_read_counters(struct rg_source *source, struct rg_host_facts *facts);

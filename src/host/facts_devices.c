@@ -299,11 +299,38 @@ static void read_modules(struct rg_source *source, struct rg_host_devices *devic
                    "/sys/module/ib_core/parameters/netns_mode");
 }
 
+/* "extra/net/ko2iblnd.ko.xz: extra/net/lnet.ko.xz ...": the path before the colon. True when the
+ * line names mlx_compat. */
+static bool find_module_path(struct span text, const char *file, char *ret_path, size_t room)
+{
+    while (text.ptr) {
+        struct span line = rg_span_cut(&text, '\n');
+        struct span path = rg_span_cut(&line, ':');
+        if (path.len && path.len < room && memmem(path.ptr, path.len, file, strlen(file))) {
+            snprintf(ret_path, room, "%.*s", RG_SPAN_ARG(path));
+            return line.ptr && memmem(line.ptr, line.len, "/mlx_compat.ko", 14) != NULL;
+        }
+    }
+    return false;
+}
+
+static void find_origins(struct span text, struct rg_host_devices *devices)
+{
+    (void)find_module_path(text, "/ib_core.ko", devices->ib_core_path,
+                           sizeof devices->ib_core_path);
+    devices->o2iblnd_needs_ofed =
+        find_module_path(text, "/ko2iblnd.ko", devices->o2iblnd_path, sizeof devices->o2iblnd_path);
+}
+
 /* Whether a kernel has Lustre's client module; modules.dep lists one module a line. */
-static bool read_modules_dep(struct rg_source *source, const char *kernel, struct rg_reading *at)
+static bool read_modules_dep(struct rg_source *source, const char *kernel,
+                             struct rg_host_devices *origins, struct rg_reading *at)
 {
     RG_BUF(text, RG_HOST_FILE_MAX);
     rg_source_read(source, &text, at, "/lib/modules/%s/modules.dep", kernel);
+    if (origins) {
+        find_origins(rg_buf_span(&text), origins);
+    }
     return rg_reading_ok(at) && strstr(rg_buf_text(&text), "/lustre.ko") != NULL;
 }
 
@@ -333,11 +360,11 @@ static void read_kernels(struct rg_source *source, struct rg_host_facts *facts)
         return;
     }
     devices->has_lustre =
-        read_modules_dep(source, facts->system.kernel.text, &devices->modules_dep);
+        read_modules_dep(source, facts->system.kernel.text, devices, &devices->modules_dep);
     find_next_kernel(source, devices);
     if (devices->next_kernel[0]) {
         devices->next_has_lustre =
-            read_modules_dep(source, devices->next_kernel, &devices->next_modules_dep);
+            read_modules_dep(source, devices->next_kernel, NULL, &devices->next_modules_dep);
     }
 }
 

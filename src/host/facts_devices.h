@@ -112,6 +112,9 @@ struct rg_host_devices {
 
     struct rg_text ib_core_netns_mode;               /* Y: shared */
     struct rg_reading modules_dep, next_modules_dep; /* of the running and of the next kernel */
+    char ib_core_path[RG_HOST_TEXT_MAX + 1];         /* in the running kernel's modules.dep; "" */
+    char o2iblnd_path[RG_HOST_TEXT_MAX + 1];
+    bool o2iblnd_needs_ofed; /* it depends on mlx_compat */
     bool has_lustre, next_has_lustre;
     char next_kernel[RG_HOST_TEXT_MAX + 1]; /* "" when not known */
 };

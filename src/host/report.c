@@ -78,6 +78,19 @@ static json_t *tell_counters(const struct rg_host_counters *counters)
     return object;
 }
 
+/* Of every RDMA device: a later report is compared with it. */
+static json_t *tell_firmware(const struct rg_host_devices *devices)
+{
+    json_t *object = json_object();
+    for (size_t i = 0; i < devices->rdma_count; i++) {
+        if (devices->rdma[i].firmware.text[0]) {
+            (void)json_object_set_new(object, devices->rdma[i].name,
+                                      json_string(devices->rdma[i].firmware.text));
+        }
+    }
+    return object;
+}
+
 json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findings *findings)
 {
     char time[32];
@@ -101,6 +114,7 @@ json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findi
         return NULL;
     }
     (void)json_object_set_new(report, "counters", tell_counters(&facts->counters));
+    (void)json_object_set_new(report, "firmware", tell_firmware(&facts->devices));
     add_text(report, "host", facts->system.hostname.text);
     add_text(report, "kernel", facts->system.kernel.text);
     add_text(report, "os", facts->system.os_name);

@@ -449,6 +449,19 @@ static void test_report(void **state)
 }
 
 /* An earlier report, of this boot or another. */
+static const char *verdict_of(const json_t *report, const char *id)
+{
+    size_t index;
+    const json_t *check;
+    json_array_foreach(json_object_get(report, "checks"), index, check)
+    {
+        if (strcmp(json_string_value(json_object_get(check, "id")), id) == 0) {
+            return json_string_value(json_object_get(check, "verdict"));
+        }
+    }
+    return "";
+}
+
 static void test_baseline(void **state)
 {
     (void)state;
@@ -474,6 +487,15 @@ static void test_baseline(void **state)
     json_decref(report);
     assert_int_equal(rg_host_examine(&what, &report, &err), 0);
     assert_int_equal(rg_report_group_verdict(report, RG_GROUP_counters), RG_VERDICT_SKIP);
+    assert_true(strcmp(verdict_of(report, "DEV-RDMA"), "ok") == 0);
+    json_t *firmware = json_object_get(report, "firmware");
+    assert_string_equal(json_string_value(json_object_get(firmware, "mlx5_0")), "20.35.2000");
+    json_object_set_new(firmware, "mlx5_0", json_string("20.31.1014"));
+    assert_int_equal(json_dump_file(report, file, 0), 0);
+    json_decref(report);
+    assert_int_equal(rg_host_examine(&what, &report, &err), 0);
+    assert_true(strcmp(verdict_of(report, "DEV-RDMA"), "warn") == 0);
+    assert_true(strcmp(verdict_of(report, "DEV-PCI"), "ok") == 0);
     json_decref(report);
     FILE *bad = fopen(file, "we");
     assert_non_null(bad);
