@@ -25,6 +25,7 @@ static struct {
     const char *unit;
     const char *root;
     const char *config;
+    const char *binary;
     const char *transport;
     const char *device;
     uint64_t memory;
@@ -52,6 +53,8 @@ static const struct rg_cli_option options[] = {
     {"unit", 0, RG_CLI_TEXT, &asked.unit, "UNIT", "systemd unit of the service whose limits count"},
     {"root", 0, RG_CLI_TEXT, &asked.root, "DIR", "directory that the gateway serves"},
     {"config", 0, RG_CLI_TEXT, &asked.config, "FILE", "settings file of the gateway"},
+    {"binary", 0, RG_CLI_TEXT, &asked.binary, "FILE",
+     "a program whose libraries have to be there; it is not started"},
     {"memory", 0, RG_CLI_SIZE, &asked.memory, "SIZE", "memory that the service pins"},
     {"priority", 0, RG_CLI_NUMBER, &asked.priority, "N", "priority that is to be lossless; 3"},
     {"dscp", 0, RG_CLI_NUMBER, &asked.dscp, "N", "DSCP that is to lead to it; 26"},
@@ -181,7 +184,8 @@ static int make_plan(struct rg_host_plan *plan)
     plan->pinned_bytes = asked.memory;
     plan->active = asked.active;
     if (!copy_word(asked.unit, plan->unit) || !copy_word(asked.root, plan->root) ||
-        !copy_word(asked.config, plan->config) || !copy_word(asked.baseline, plan->baseline)) {
+        !copy_word(asked.config, plan->config) || !copy_word(asked.binary, plan->binary) ||
+        !copy_word(asked.baseline, plan->baseline)) {
         return rg_cli_fail_usage("doctor", "a name is longer than %d bytes", RG_PLAN_TEXT_MAX);
     }
     return RG_EXIT_OK;

@@ -666,9 +666,41 @@ static void judge_library(const struct rg_host_facts *facts, const char *name, c
     }
 }
 
+static void judge_program(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_program *program = &facts->devices.program;
+    const char *path = facts->plan.binary;
+    if (!rg_reading_ok(&program->at)) {
+        (void)rg_find_unread(findings, path, &program->at);
+        return;
+    }
+    for (size_t i = 0; i < program->missing_count; i++) {
+        struct rg_finding *finding = rg_find(findings, RG_VERDICT_FAIL, program->missing[i],
+                                             "%s needs this library, and it is not found.", path);
+        rg_find_value(finding, "%zu libraries needed, run path %s", program->elf.count,
+                      program->elf.run_path[0] ? program->elf.run_path : "-");
+        rg_find_where_text(finding, "DT_NEEDED of %s", path);
+        rg_find_remedy(finding,
+                       facts->system.distribution == RG_DISTRIBUTION_DEBIAN
+                           ? "apt-file search %s   # then apt-get install that package"
+                           : "dnf provides '*/%s'   # then dnf install that package",
+                       program->missing[i]);
+        rg_find_remedy(finding, "ldconfig -p | grep %s", program->missing[i]);
+    }
+    if (program->missing_count == 0) {
+        struct rg_finding *finding =
+            rg_find(findings, RG_VERDICT_OK, path, "All %zu libraries it needs are there.",
+                    program->elf.count);
+        rg_find_where_text(finding, "DT_NEEDED of %s", path);
+    }
+}
+
 void judge_libdep(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_devices *devices = &facts->devices;
+    if (facts->plan.binary[0]) {
+        judge_program(facts, findings);
+    }
     if (!rg_reading_ok(&devices->survey_at)) {
         (void)rg_find_unread(findings, "", &devices->survey_at);
         return;

@@ -6,6 +6,7 @@
 #include "base/attr.h"
 #include "base/checked.h"
 #include "host/filtered.h"
+#include "host/libraries.h"
 #include "host/words.h"
 
 #include <errno.h>
@@ -37,56 +38,6 @@ static void read_settings(struct rg_source *source, const char *name, const char
 
 /* ---- The program and its libraries ---- */
 
-static bool library_exists(struct rg_source *source, const char *run_path, const char *name)
-{
-    static const char *const directories[] = {"/lib64",
-                                              "/usr/lib64",
-                                              "/lib/x86_64-linux-gnu",
-                                              "/usr/lib/x86_64-linux-gnu",
-                                              "/lib/aarch64-linux-gnu",
-                                              "/usr/lib/aarch64-linux-gnu",
-                                              "/lib",
-                                              "/usr/lib",
-                                              "/usr/local/lib",
-                                              "/usr/local/lib64"};
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(directories); i++) {
-        if (rg_source_exists(source, "%s/%s", directories[i], name)) {
-            return true;
-        }
-    }
-    struct span rest = rg_span_text(run_path);
-    while (rest.ptr) {
-        struct span part = rg_span_cut(&rest, ':');
-        if (part.len && part.ptr[0] == '/' && part.len < 128 &&
-            rg_source_exists(source, "%.*s/%s", RG_SPAN_ARG(part), name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Directories that packages add to the loader's. */
-static bool library_configured(struct rg_source *source, const char *name)
-{
-    RG_CLEANUP(rg_names_free) struct rg_names names = {0};
-    rg_source_list(source, &names, "/etc/ld.so.conf.d");
-    for (size_t i = 0; i < names.count; i++) {
-        RG_BUF(text, 16384);
-        struct rg_reading at;
-        struct span rest, line;
-        rg_source_read(source, &text, &at, "/etc/ld.so.conf.d/%.100s", names.name[i]);
-        rest = rg_buf_span(&text);
-        while (rg_words_line(&rest, &line)) {
-            line = rg_span_trim(line);
-            if (line.len && line.ptr[0] == '/' && line.len < 128 &&
-                rg_source_exists(source, "%.*s/%s", RG_SPAN_ARG(line), name)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static bool names_rdma(const char *library)
 {
     return strstr(library, "ibverbs") || strstr(library, "rdma");
@@ -107,8 +58,7 @@ static void read_program(struct rg_source *source, struct rg_host_aistor *aistor
         const char *name = aistor->elf.needed[i];
         aistor->is_rdma_build |= names_rdma(name);
         if (aistor->missing_count < RG_AISTOR_MISSING && !strchr(name, '/') &&
-            !library_exists(source, aistor->elf.run_path, name) &&
-            !library_configured(source, name)) {
+            !rg_host_has_library(source, aistor->elf.run_path, name)) {
             snprintf(aistor->missing[aistor->missing_count++], sizeof aistor->missing[0], "%s",
                      name);
         }

@@ -5,6 +5,7 @@
 #ifndef RG_HOST_FACTS_DEVICES_H
 #define RG_HOST_FACTS_DEVICES_H
 
+#include "host/libraries.h"
 #include "host/source.h"
 
 #include <net/if.h>
@@ -105,6 +106,8 @@ struct rg_host_devices {
     struct rg_reading survey_at;
     char libibverbs[RG_HOST_TEXT_MAX + 1]; /* the loader's words; "": loaded */
     char librdmacm[RG_HOST_TEXT_MAX + 1];
+
+    struct rg_host_program program; /* plan.binary */
 
     struct rg_reading nodes_at;
     struct rg_node nodes[RG_HOST_NODES_MAX];

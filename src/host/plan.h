@@ -42,6 +42,7 @@ struct rg_host_plan {
     char unit[RG_PLAN_TEXT_MAX + 1];     /* the systemd unit of the service, or "" */
     char root[RG_PLAN_TEXT_MAX + 1];     /* the directory the gateway serves, or "" */
     char config[RG_PLAN_TEXT_MAX + 1];   /* its settings file, or "" */
+    char binary[RG_PLAN_TEXT_MAX + 1];   /* a program whose libraries have to be there, or "" */
     char baseline[RG_PLAN_TEXT_MAX + 1]; /* an earlier report in JSON, or "" */
 };
 

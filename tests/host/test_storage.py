@@ -580,6 +580,26 @@ def test_aistor_mutation(tmp_path, aistor, check, verdict, changes, also):
     forest.assert_turns(aistor, tmp_path, AISTOR, check, verdict, changes, also)
 
 
+def test_a_binary_and_its_libraries(tmp_path, aistor):
+    """Of any program, without starting it: in a tree, and live."""
+    words = ["--binary", "/usr/local/bin/minio.rdma", "--for", "gateway"]
+    before = forest.verdicts(forest.judge(aistor, tmp_path, *words))
+    assert before["LIBDEP"] == "ok"
+    tree = mutate(aistor, {"/usr/lib64/libibverbs.so.1": None})
+    report = forest.judge(tree, tmp_path, *words)
+    after = forest.verdicts(report)
+    assert {i for i in after if after[i] != before[i]} == {"LIBDEP"} and after["LIBDEP"] == "fail"
+    finding = forest.worst(report, "LIBDEP")
+    assert finding["subject"] == "libibverbs.so.1" and "not found" in finding["summary"]
+    text = mutate(aistor, {"/usr/local/bin/minio.rdma": "#!/bin/sh\n"})
+    skipped = forest.findings(forest.judge(text, tmp_path, *words), "LIBDEP")[0]
+    assert skipped["verdict"] == "skip"
+    live = json.loads(forest.run("doctor", "--json", "--interval", "0", "--binary",
+                                 forest.BINARY).stdout)
+    found = [f for f in forest.findings(live, "LIBDEP") if f.get("subject") == forest.BINARY]
+    assert found and found[0]["verdict"] == "ok" and "libraries" in found[0]["summary"]
+
+
 def test_the_standard_build(tmp_path, aistor):
     with open(forest.BINARY, "rb") as file:
         head = file.read(1 << 20)
