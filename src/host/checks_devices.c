@@ -625,9 +625,48 @@ static void judge_node(const struct rg_host_facts *facts, const struct rg_node *
     rg_find_remedy(finding, "udevadm trigger   # rdma-core's rules set the mode at boot");
 }
 
+/* A shell that can open the nodes proves nothing about the service. */
+static void judge_service_user(const struct rg_host_facts *facts,
+                               const struct rg_host_service *service, struct rg_findings *findings)
+{
+    const struct rg_host_memory *memory = &facts->memory;
+    size_t shut = 0;
+    if (!rg_reading_ok(&service->user_at) || !rg_reading_ok(&memory->modes_at)) {
+        return;
+    }
+    for (size_t i = 0; i < memory->mode_count; i++) {
+        const struct rg_host_mode *node = &memory->modes[i];
+        if (rg_host_service_may_open(service, node)) {
+            continue;
+        }
+        shut++;
+        struct rg_finding *finding = rg_find(findings, RG_VERDICT_FAIL, service->unit,
+                                             "Its user %s may not open /dev/infiniband/%s.",
+                                             service->parsed.user, node->name);
+        rg_find_value(finding, "mode %04o, owner %u, group %u; the user is %u", node->mode,
+                      node->uid, node->gid, service->uid);
+        rg_find_where(finding, &memory->modes_at);
+        rg_find_remedy(finding, "chmod 0666 /dev/infiniband/%s   # as rdma-core's udev rules do",
+                       node->name);
+        rg_find_remedy(finding,
+                       "systemctl edit %s   # or: [Service] SupplementaryGroups= the "
+                       "group of the node",
+                       service->unit);
+    }
+    if (memory->mode_count && shut == 0) {
+        struct rg_finding *finding =
+            rg_find(findings, RG_VERDICT_OK, service->unit, "Its user %s may open the nodes.",
+                    service->parsed.user);
+        rg_find_where(finding, &memory->modes_at);
+    }
+}
+
 void judge_uverbs(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_devices *devices = &facts->devices;
+    for (size_t i = 0; i < facts->memory.service_count; i++) {
+        judge_service_user(facts, &facts->memory.services[i], findings);
+    }
     for (size_t i = 0; i < devices->node_count; i++) {
         judge_node(facts, &devices->nodes[i], findings);
     }

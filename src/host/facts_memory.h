@@ -14,13 +14,19 @@ struct rg_host_facts;
 #define RG_HOST_SERVICES_MAX  4
 #define RG_HOST_MR_PROBES_MAX 16
 #define RG_HOST_MR_SIZES      3
+#define RG_HOST_GROUPS_MAX    64
+#define RG_HOST_MODES_MAX     256
 
 /* A systemd service that pins memory: the one of the plan, the gateway's, AIStor's. */
 struct rg_host_service {
     char unit[80];             /* "railgate.service" */
     struct rg_reading unit_at; /* of the unit file; MISSING: not installed */
     struct rg_unit parsed;     /* with its drop-ins */
-    uint32_t pid;              /* 0: it does not run */
+    struct rg_reading user_at; /* of its user's numbers; NOT_ASKED: root, or no unit */
+    uint32_t uid;
+    uint32_t gids[RG_HOST_GROUPS_MAX];
+    size_t gid_count;
+    uint32_t pid; /* 0: it does not run */
     struct rg_reading limits_at;
     bool has_limits;
     uint64_t soft, hard; /* of the running process, bytes */
@@ -42,7 +48,16 @@ struct rg_host_mr_probe {
     int dmabuf; /* of ibv_reg_dmabuf_mr with a bad descriptor; EBADF: it is supported */
 };
 
+/* A node below /dev/infiniband. */
+struct rg_host_mode {
+    char name[64];
+    uint32_t mode, uid, gid;
+};
+
 struct rg_host_memory {
+    struct rg_reading modes_at;
+    struct rg_host_mode modes[RG_HOST_MODES_MAX];
+    size_t mode_count;
     struct rg_reading self_at;
     bool has_self;
     uint64_t self_soft, self_hard;
@@ -81,6 +96,15 @@ bool rg_host_parse_mr(struct span lines, struct rg_host_memory *memory);
  * 0 when nothing says. *ret_origin says which, a static text.
  */
 uint64_t rg_host_pinned(const struct rg_host_facts *facts, const char **ret_origin);
+
+/* Lines "NAME MODE UID GID", the mode in octal; and one line "UID GID ...". False when one is not.
+ */
+bool rg_host_parse_modes(struct span lines, struct rg_host_memory *memory);
+bool rg_host_parse_user(struct span line, struct rg_host_service *service);
+
+/* Whether its user may read and write the node, by mode and groups. */
+bool rg_host_service_may_open(const struct rg_host_service *service,
+                              const struct rg_host_mode *node);
 
 /* The service with this unit, or NULL. */
 const struct rg_host_service *rg_host_service(const struct rg_host_facts *facts, const char *unit);

@@ -181,7 +181,13 @@ def test_registers_need_root(tmp_path):
 
 SERVICE = "/sys/fs/cgroup/system.slice/app.service"
 
+MODES = "/.railgate/dev/infiniband-modes"
+USER = "/.railgate/users/gateway"
+
 SERVICE_MUTATIONS = [
+    ("UVERBS", "fail", {MODES: "uverbs0 660 0 44\nrdma_cm 666 0 0", USER: "991 991 100"}),
+    ("UVERBS", "fail", {MODES: "uverbs0 666 0 0\nrdma_cm 600 0 0", USER: "991 991"}),
+    ("UVERBS", "fail", {MODES: "uverbs0 606 0 44", USER: "991 991 44"}),
     ("FORK", "warn", {"/.railgate/netlink/rdma-system": "copy_on_fork 0"}),
     ("FORK", "skip", {"/.railgate/netlink/rdma-system": "copy_on_write 1"}),
     ("MEMLOCK", "fail", {"/proc/4242/limits": limits("8388608")}),
@@ -203,6 +209,12 @@ def test_service_mutation(tmp_path, check, verdict, changes):
     also = {"HUGE": ["GW-PIN"]}.get(check, [])
     forest.assert_turns(service_host(), tmp_path, ["--unit", "app", "--memory", "16G"], check,
                         verdict, changes, also)
+
+
+def test_a_service_in_the_group_of_the_nodes(tmp_path):
+    tree = mutate(service_host(), {MODES: "uverbs0 660 0 44\nrdma_cm 600 991 0", USER: "991 991 44"})
+    found = forest.findings(forest.judge(tree, tmp_path, "--unit", "app"), "UVERBS")
+    assert [f["verdict"] for f in found if f.get("subject") == "app.service"] == ["ok"]
 
 
 def test_limit_of_a_service_that_does_not_run(tmp_path):
