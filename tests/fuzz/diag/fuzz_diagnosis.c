@@ -131,7 +131,7 @@ static void judge(struct run *run)
     struct rg_diagnosis *diagnosis = NULL;
     if (rg_correlation_finish(run->correlation, &run->unmatched, &diagnosis, NULL) == 0) {
         report(diagnosis);
-        if (rg_diagnosis_anonymise(diagnosis, NULL) == 0) {
+        if (rg_diagnosis_anonymise(diagnosis, NULL, 0, NULL) == 0) {
             report(diagnosis);
         }
     }

@@ -42,10 +42,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 3:
         rg_host_parse_gid_settings(rest, &at, &facts->ports);
         break;
-    default:
+    default: {
         struct rg_firewall firewall;
         rg_firewall_parse(rest, &firewall);
         (void)rg_firewall_blocks(&firewall, true, 9000);
+    }
     }
     return 0;
 }
