@@ -1,0 +1,471 @@
+"""Power cuts, in the guest of tests/rxe/run: what a gateway acknowledged must outlive them.
+
+A round: a gateway serves a tree on ext4 or xfs on a dm-flakey device; writers change it and remember
+what was acknowledged; at a point the device begins to lose every write (or to fail it); the gateway
+is killed, the file system unmounted, the device repaired, everything started again. Then each name
+has its acknowledged state, or that of the one request that was not answered. `./dev powercut` runs it.
+
+Rounds alternate. In a quiet one a single writer is cut off at the acknowledgement of a request of each
+kind in turn: any other fsync commits the journal of the whole file system, so only there is a missing
+one sure to be missed. In a busy one several are cut off in the middle of what they do. Nothing but
+fsync writes in time: the kernel's own writing back is turned off.
+
+The controls run gateways that break the promise. Where nothing acknowledged is found missing, the test
+cannot see what it is for: that fails too.
+"""
+import argparse
+import os
+import random
+import resource
+import subprocess
+import sys
+import threading
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(TOP, "tests/clients")]
+
+import gateway as gateways  # noqa: E402
+import model  # noqa: E402
+import raw  # noqa: E402
+
+MOUNT = "/mnt/powercut"
+TREE = MOUNT + "/tree"
+BACKING = "/run/powercut.img"
+SIZE = 400 << 20  # xfs wants 300 MiB
+NAME = "powercut"
+DEVICE = "/dev/mapper/" + NAME
+SECTORS = SIZE // 512
+MODULES = ["dm-mod", "dm-flakey", "ext4", "xfs", "loop"]
+MOUNT_OPTIONS = {"ext4": "commit=300", "xfs": "defaults"}
+MAKE = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f", "-K"]}
+LATE = {  # no writing back but what is asked for
+    "/proc/sys/vm/dirty_writeback_centisecs": "0",
+    "/proc/sys/vm/dirty_expire_centisecs": "360000",
+    "/proc/sys/fs/xfs/xfssyncd_centisecs": "720000",
+}
+SERVE = ["--part-size-min", "1", "--rdma", "off"]
+WRITERS = 3
+CONTROL_ROUNDS = 2 * len(model.KINDS)
+SWEEP_SECONDS = 180
+
+
+def say(text):
+    print(f"[{time.monotonic():7.1f}] {text}", flush=True)
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(words)}: {done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+# ---- The disk ----
+
+class Disk:
+    """One file system on a device that can be cut off. `cut` says how: "" when it works."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.cut = ""
+        with open(BACKING, "wb") as backing:
+            backing.truncate(SIZE)
+        self.loop = run("losetup", "-f", "--show", BACKING)
+        run("dmsetup", "create", NAME, "--table", self.table(""))
+        run("dmsetup", "mknodes")
+        run(*MAKE[kind], DEVICE)
+        os.makedirs(MOUNT, exist_ok=True)
+        self.mount()
+
+    def table(self, cut):
+        how = f"0 180 1 {cut}" if cut else "180 0"
+        return f"0 {SECTORS} flakey {self.loop} 0 {how}"
+
+    def switch(self, cut):
+        run("dmsetup", "suspend", "--noflush", "--nolockfs", NAME)
+        run("dmsetup", "load", NAME, "--table", self.table(cut))
+        run("dmsetup", "resume", NAME)
+        self.cut = cut
+
+    def mount(self):
+        run("mount", "-t", self.kind, "-o", MOUNT_OPTIONS[self.kind], DEVICE, MOUNT)
+
+    def unmount(self):
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return run("umount", MOUNT)
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    def restore(self):
+        """After a cut: what was not on the disk by then is gone."""
+        self.unmount()
+        run("blockdev", "--flushbufs", DEVICE)  # lost, too
+        with open("/proc/sys/vm/drop_caches", "w") as drop:
+            drop.write("3")
+        self.switch("")
+        self.mount()
+
+    def close(self):
+        if os.path.ismount(MOUNT):
+            self.unmount()
+        run("dmsetup", "remove", "--retry", NAME)
+        run("losetup", "-d", self.loop)
+        os.unlink(BACKING)
+
+
+# ---- Looking ----
+
+class Reader:
+    """Reads back through the gateway. Only answers count: 404, or all of an object."""
+
+    def __init__(self, gateway):
+        self.gateway = gateway
+
+    def ask(self, method, path, query=(), fine=(200,)):
+        answer = raw.request(self.gateway, method, "/" + path, query)
+        if answer.status not in (*fine, 404):
+            raise AssertionError(f"{method} {path}: {answer!r}")
+        return answer
+
+    def look(self, name):
+        """The state of a name, or a text that is no state."""
+        try:
+            if name.is_bucket:
+                return model.BUCKET if self.ask("HEAD", name.path).status == 200 else None
+            answer = self.ask("GET", name.path)
+            if answer.status == 404:
+                return None
+            tags = self.ask("GET", name.path, [("tagging", "")]).xml()
+        except (AssertionError, OSError, raw.http.client.HTTPException) as problem:
+            return f"unreadable: {str(problem)[:300]}"
+        found = {tag.findtext("Key"): tag.findtext("Value") for tag in tags.iter("Tag")}
+        meta = {key.lower()[11:]: value for key, value in answer.headers.items()
+                if key.lower().startswith("x-amz-meta-")}
+        looks = answer.headers["Content-Type"], tuple(sorted(meta.items())), tuple(sorted(found.items()))
+        return model.Writer.state(answer.body, looks, answer.headers["ETag"].strip('"'))
+
+    def listed(self):
+        keys, query = set(), []
+        while True:
+            page = self.ask("GET", "tree", [("list-type", "2"), *query]).xml()
+            keys |= {item.findtext("Key") for item in page.iter("Contents")}
+            if page.findtext("IsTruncated") != "true":
+                return keys
+            query = [("continuation-token", page.findtext("NextContinuationToken"))]
+
+    def parts(self, upload):
+        """{number: ETag}; None when there is no such upload."""
+        answer = self.ask("GET", upload.name.path, [("uploadId", upload.ident)])
+        if answer.status == 404:
+            return None
+        return {int(part.findtext("PartNumber")): part.findtext("ETag") for part in answer.xml().iter("Part")}
+
+    def uploads(self):
+        page = self.ask("GET", "tree", [("uploads", "")]).xml()
+        return [(item.findtext("Key"), item.findtext("UploadId")) for item in page.iter("Upload")]
+
+
+def check_upload(reader, writer, observed):
+    """What became of the writer's upload. Returns complaints; keeps writer.upload if it goes on."""
+    upload = writer.upload
+    if not upload:
+        return []
+    found = reader.parts(upload)
+    completed = upload.ending not in (model.UNCHANGED, None) and model.same(observed[upload.name.path], upload.ending)
+    if upload.ending is None and found is None or completed:
+        writer.upload = None
+        return []
+    missing = [number for number, (etag, _) in upload.parts.items() if (found or {}).get(number) != etag]
+    if upload.ending is None:
+        missing = []  # an abort may be half done
+        writer.upload = None
+    elif found is None or missing:
+        writer.upload = None
+    else:
+        upload.ending = model.UNCHANGED
+    if found is None or missing:
+        return [f"upload {upload.ident} of {upload.name.path}: acknowledged "
+                f"{sorted(upload.parts)}, missing {missing if found is not None else 'all of it'}"]
+    return []
+
+
+class Tally:
+    def __init__(self):
+        self.lost, self.doubtful, self.made, self.names = [], 0, 0, 0
+
+    def add(self, other):
+        self.lost += other.lost
+        self.doubtful += other.doubtful
+        self.made += other.made
+        self.names += other.names
+
+
+def check(reader, writers):
+    """Compares everything with what was acknowledged, and takes what is there for the truth."""
+    tally, observed = Tally(), {}
+    for writer in writers:
+        for name in writer.names:
+            seen = observed[name.path] = reader.look(name)
+            tally.names += 1
+            if not name.allows(seen):
+                tally.lost.append(name.story(seen))
+            if name.doubt is not model.UNCHANGED and not model.same(name.doubt, name.current):
+                tally.doubtful += 1
+                tally.made += not model.same(seen, name.current)
+            name.current = None if isinstance(seen, str) and seen != model.BUCKET else seen
+            name.doubt = model.UNCHANGED
+    try:
+        for writer in writers:
+            tally.lost += check_upload(reader, writer, observed)
+        known = {writer.upload.ident for writer in writers if writer.upload}
+        for key, ident in reader.uploads():
+            if ident not in known:  # begun, not acknowledged
+                reader.ask("DELETE", f"tree/{key}", [("uploadId", ident)], (204,))
+        wanted = {path[len("tree/"):] for path, seen in observed.items() if "/" in path and seen is not None}
+        listed = reader.listed()
+        if listed != wanted:
+            tally.lost.append(f"the listing lacks {sorted(wanted - listed)}, invents {sorted(listed - wanted)}")
+    except AssertionError as problem:
+        tally.lost.append(str(problem)[:300])
+    return tally
+
+
+# ---- Rounds ----
+
+class Session:
+    """Rounds on one file system."""
+
+    def __init__(self, kind, seed, options=(), environment=None, label=""):
+        self.kind, self.seed, self.label = kind, seed, label or kind
+        self.disk = Disk(kind)
+        self.options, self.environment = list(options), environment
+        self.gateway = None
+        self.stopped = threading.Event()  # acknowledgements no longer count
+        self.acknowledged = 0
+        self.lock = threading.Condition()
+        numbers = random.Random(f"{seed}/{kind}")
+        self.writers = [model.Writer(i, random.Random(numbers.random()), self.count) for i in range(WRITERS)]
+
+    def __enter__(self):
+        try:
+            self.start()
+            made = raw.request(self.gateway, "PUT", "/tree")
+            assert made.status == 200, made
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def start(self, *options):
+        self.gateway = gateways.Gateway(TREE, [*SERVE, *self.options, *options], self.environment,
+                                        name=f"powercut-{self.label}")
+        self.gateway.start(timeout=600)
+        for writer in self.writers:
+            writer.gateway = self.gateway
+
+    def count(self):
+        with self.lock:
+            if self.stopped.is_set():
+                return False
+            self.acknowledged += 1
+            self.lock.notify_all()
+            return True
+
+    def cut(self, how):
+        # A device that fails writes lets nobody acknowledge what is not there: all still count.
+        if how == "drop_writes":
+            with self.lock:
+                self.stopped.set()
+        self.disk.switch(how)
+
+    def quiet(self, numbers, kind, how):
+        writer = numbers.choice(self.writers)
+        for step in numbers.choices(model.KINDS, k=numbers.randrange(3)):
+            getattr(writer, "do_" + step)()
+        getattr(writer, "do_" + kind)()
+        self.cut(how)
+
+    def busy(self, numbers, how):
+        enough = self.acknowledged + numbers.randrange(1, 15)
+        delay = numbers.random() * 0.3
+        kinds = [numbers.choices(model.KINDS, k=60) for _ in self.writers]
+        problems, over = [], threading.Event()
+
+        def work(writer, steps):
+            try:
+                for step in steps:
+                    if over.is_set():
+                        return
+                    getattr(writer, "do_" + step)()
+            except model.Failed as problem:
+                if not self.disk.cut and not cutting.is_set():
+                    problems.append(str(problem))
+            except Exception as problem:  # a thread of its own must not die silently
+                problems.append(repr(problem))
+
+        cutting = threading.Event()
+        threads = [threading.Thread(target=work, args=pair) for pair in zip(self.writers, kinds)]
+        for thread in threads:
+            thread.start()
+        with self.lock:
+            self.lock.wait_for(lambda: self.acknowledged >= enough or problems, 300)
+        time.sleep(delay)
+        cutting.set()
+        self.cut(how)
+        if how == "error_writes":
+            time.sleep(numbers.random() * 2)  # let it meet the errors
+        over.set()
+        self.gateway.kill()
+        for thread in threads:
+            thread.join()
+        assert not problems, problems
+
+    def round(self, number):
+        numbers = random.Random(f"{self.seed}/{self.kind}/{number}")
+        how = numbers.choice(["drop_writes", "drop_writes", "error_writes"])
+        kind = model.KINDS[number // 2 % len(model.KINDS)] if number % 2 == 0 else ""
+        before = self.acknowledged
+        self.stopped.clear()
+        if kind:
+            self.quiet(numbers, kind, how)
+        else:
+            self.busy(numbers, how)
+        self.gateway.kill()
+        self.disk.restore()
+        self.start()
+        tally = check(Reader(self.gateway), self.writers)
+        say(f"{self.label} seed {self.seed} round {number}: {how} after {kind or 'whatever came'}; "
+            f"{self.acknowledged - before} acknowledged, {tally.doubtful} in doubt of which {tally.made} happened, "
+            f"{tally.names} names checked, {len(tally.lost)} wrong")
+        for story in tally.lost:
+            say(f"  {story}")
+        return tally
+
+    # ---- Sweeping ----
+
+    def leftovers(self):
+        """What no object and no upload needs; what is young does not count as one yet."""
+        found, pointers = [], b""
+        for directory, directories, files in os.walk(TREE):
+            for entry in directories + files:
+                path = os.path.join(directory, entry)
+                try:
+                    pointers += os.getxattr(path, "user.railgate")
+                except OSError:
+                    pass
+        for directory, directories, files in os.walk(TREE):
+            inside = os.path.relpath(directory, TREE).split("/")
+            state = inside.index(".railgate") if ".railgate" in inside else None
+            place = inside[state + 1] if state is not None and len(inside) > state + 1 else ""
+            for entry in directories + files:
+                path = os.path.join(directory, entry)
+                if entry.startswith(".railgate-") or place in ("tmp", "uploads"):
+                    found.append(path)
+                elif place == "sidecar" and bytes.fromhex(entry) not in pointers:
+                    found.append(path)
+        return found
+
+    def sweep(self):
+        """A gateway left alone clears up, and nothing else is touched."""
+        for writer in self.writers:
+            if writer.upload:
+                self.stopped.clear()
+                writer.do_abort()
+        before = len(self.leftovers())
+        self.gateway.stop()
+        self.start("--temp-expiry", "1s", "--sweep-interval", "1s")
+        deadline = time.monotonic() + SWEEP_SECONDS
+        while (left := self.leftovers()) and time.monotonic() < deadline:
+            time.sleep(1)
+        tally = check(Reader(self.gateway), self.writers)
+        tally.lost += [f"not swept: {path}" for path in left]
+        say(f"{self.label} seed {self.seed}: {before} leftovers of all rounds, {len(left)} after sweeping, "
+            f"{tally.names} names checked, {len(tally.lost)} wrong")
+        for story in tally.lost:
+            say(f"  {story}")
+        self.gateway.stop()
+        return tally
+
+    def close(self):
+        if self.gateway.process and self.gateway.process.poll() is None:
+            self.gateway.kill()
+        if self.disk.cut:
+            self.disk.switch("")
+        self.disk.close()
+
+
+def promise(kind, seed, rounds):
+    """True when nothing acknowledged was lost."""
+    total = Tally()
+    with Session(kind, seed) as session:
+        for number in range(rounds):
+            total.add(session.round(number))
+        swept = session.sweep()
+    say(f"{kind}: {rounds} rounds, {session.acknowledged} acknowledged, {total.doubtful} in doubt of which "
+        f"{total.made} happened, {len(total.lost) + len(swept.lost)} wrong")
+    return not total.lost and not swept.lost
+
+
+CONTROLS = {  # what is missing: options, environment
+    "nothing is synced": (["--durability", "none"], {}),
+    "names are not synced": (["--durability", "data"], {}),
+    "no file is synced": ([], {"SKIP_SYNC": "file"}),
+    "no directory is synced": ([], {"SKIP_SYNC": "directory"}),
+}
+
+
+def control(kind, seed, what, shim):
+    """True when the cuts show that `what`."""
+    options, environment = CONTROLS[what]
+    if environment:
+        environment = {**environment, "LD_PRELOAD": shim}
+    label = f"{kind}-control-{what.replace(' ', '-')}"
+    with Session(kind, seed, options, environment, label) as session:
+        for number in range(CONTROL_ROUNDS):
+            if session.round(number).lost:
+                say(f"{kind}, control, {what}: seen after {number + 1} rounds, as it must be")
+                return True
+    say(f"{kind}, control, {what}: NOTHING was found missing in {CONTROL_ROUNDS} rounds; this proves nothing")
+    return False
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="dev powercut", description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10 ** 6)))
+    parser.add_argument("--rounds", type=int, default=2 * len(model.KINDS), help="on each file system")
+    parser.add_argument("--fs", choices=list(MAKE), action="append", help="default: both")
+    parser.add_argument("--controls", type=int, default=len(CONTROLS), help="how many of the controls to run")
+    parser.add_argument("--shim", required=True, help="built skipsync.c")
+    how = parser.parse_args()
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (65536, 65536))
+    run("modprobe", "-a", *MODULES)
+    for path, value in LATE.items():
+        with open(path, "w") as setting:
+            setting.write(value)
+    passed, failed = 0, 0
+    say(f"seed {how.seed}; kernel {os.uname().release}")
+    for kind in how.fs or MAKE:
+        tests = [lambda what=what: control(kind, how.seed, what, how.shim) for what in list(CONTROLS)[:how.controls]]
+        for test in [*tests, lambda: promise(kind, how.seed, how.rounds)]:
+            try:
+                good = test()
+            except Exception as problem:
+                say(f"{kind}: {problem!r}")
+                good = False
+            passed += good
+            failed += not good
+    print(f"{passed} passed, {failed} failed, 0 skipped", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
