@@ -10,8 +10,8 @@ kind in turn: any other fsync commits the journal of the whole file system, so o
 one sure to be missed. In a busy one several are cut off in the middle of what they do. Nothing but
 fsync writes in time: the kernel's own writing back is turned off.
 
-The controls run gateways that break the promise. Where nothing acknowledged is found missing, the test
-cannot see what it is for: that fails too.
+The controls run gateways that break the promise, and cut each kind of request off once. Where nothing
+acknowledged is found missing, the test cannot see what it is for: that fails too.
 """
 import argparse
 import os
@@ -28,6 +28,7 @@ sys.path[:0] = [os.path.join(TOP, "tests/clients")]
 import gateway as gateways  # noqa: E402
 import model  # noqa: E402
 import raw  # noqa: E402
+import writelog  # noqa: E402
 
 MOUNT = "/mnt/powercut"
 TREE = MOUNT + "/tree"
@@ -36,7 +37,9 @@ SIZE = 400 << 20  # xfs wants 300 MiB
 NAME = "powercut"
 DEVICE = "/dev/mapper/" + NAME
 SECTORS = SIZE // 512
-MODULES = ["dm-mod", "dm-flakey", "ext4", "xfs", "loop"]
+LOG, STATE, REPLAYED = "/run/powercut.log", "/run/powercut.state", "/run/powercut.replayed"
+LOG_SIZE = 2 << 30
+MODULES = ["dm-mod", "dm-flakey", "dm-log-writes", "ext4", "xfs", "loop"]
 MOUNT_OPTIONS = {"ext4": "commit=300", "xfs": "defaults"}
 MAKE = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f", "-K"]}
 LATE = {  # no writing back but what is asked for
@@ -46,7 +49,6 @@ LATE = {  # no writing back but what is asked for
 }
 SERVE = ["--part-size-min", "1", "--rdma", "off"]
 WRITERS = 3
-CONTROL_ROUNDS = 2 * len(model.KINDS)
 SWEEP_SECONDS = 180
 
 
@@ -82,11 +84,16 @@ class Disk:
         how = f"0 180 1 {cut}" if cut else "180 0"
         return f"0 {SECTORS} flakey {self.loop} 0 {how}"
 
-    def switch(self, cut):
-        run("dmsetup", "suspend", "--noflush", "--nolockfs", NAME)
+    def mark(self, number):
+        pass
+
+    def prepare(self, cut):
         run("dmsetup", "load", NAME, "--table", self.table(cut))
-        run("dmsetup", "resume", NAME)
+
+    def switch(self, cut):
+        """At once to what was prepared, with nothing written for the occasion."""
         self.cut = cut
+        run("dmsetup", "resume", "--noflush", "--nolockfs", NAME)
 
     def mount(self):
         run("mount", "-t", self.kind, "-o", MOUNT_OPTIONS[self.kind], DEVICE, MOUNT)
@@ -107,6 +114,7 @@ class Disk:
         run("blockdev", "--flushbufs", DEVICE)  # lost, too
         with open("/proc/sys/vm/drop_caches", "w") as drop:
             drop.write("3")
+        self.prepare("")
         self.switch("")
         self.mount()
 
@@ -116,6 +124,26 @@ class Disk:
         run("dmsetup", "remove", "--retry", NAME)
         run("losetup", "-d", self.loop)
         os.unlink(BACKING)
+
+
+class Recorder(Disk):
+    """One that is never cut off, but keeps a log of all writes."""
+
+    def table(self, cut):
+        return f"0 {SECTORS} log-writes {self.loop} {self.log}"
+
+    def __init__(self, kind):
+        with open(LOG, "wb") as log:
+            log.truncate(LOG_SIZE)
+        self.log = run("losetup", "-f", "--show", LOG)
+        super().__init__(kind)
+
+    def mark(self, number):
+        run("dmsetup", "message", NAME, "0", "mark", str(number))
+
+    def close(self):
+        super().close()
+        run("losetup", "-d", self.log)
 
 
 # ---- Looking ----
@@ -172,34 +200,39 @@ class Reader:
 
 def check_upload(reader, writer, observed):
     """What became of the writer's upload. Returns complaints; keeps writer.upload if it goes on."""
-    upload = writer.upload
+    upload, writer.upload = writer.upload, None
     if not upload:
         return []
     found = reader.parts(upload)
-    completed = upload.ending not in (model.UNCHANGED, None) and model.same(observed[upload.name.path], upload.ending)
-    if upload.ending is None and found is None or completed:
-        writer.upload = None
-        return []
-    missing = [number for number, (etag, _) in upload.parts.items() if (found or {}).get(number) != etag]
-    if upload.ending is None:
-        missing = []  # an abort may be half done
-        writer.upload = None
-    elif found is None or missing:
-        writer.upload = None
-    else:
-        upload.ending = model.UNCHANGED
-    if found is None or missing:
-        return [f"upload {upload.ident} of {upload.name.path}: acknowledged "
-                f"{sorted(upload.parts)}, missing {missing if found is not None else 'all of it'}"]
+    is_object = upload.ending not in (model.UNCHANGED, None) and model.same(
+        observed[upload.name.path], upload.ending)
+    if upload.ending is None or is_object:
+        return []  # over, or to be: what is still there is ended as one that nobody knows
+    if found is None:
+        return [f"upload {upload.ident} of {upload.name.path} is gone"] if upload.certain else []
+    missing = [number for number in upload.acknowledged if found.get(number) != upload.parts[number][0]]
+    if missing:
+        return [f"upload {upload.ident} of {upload.name.path} lacks the parts {missing}"]
+    upload.certain, upload.ending = True, model.UNCHANGED
+    upload.parts = {number: part for number, part in upload.parts.items() if found.get(number) == part[0]}
+    upload.acknowledged = set(upload.parts)
+    writer.upload = upload
     return []
 
 
 class Tally:
+    """`lost` tells of what was acknowledged and is not there, `wrong` of everything else."""
+
     def __init__(self):
-        self.lost, self.doubtful, self.made, self.names = [], 0, 0, 0
+        self.lost, self.wrong, self.doubtful, self.made, self.names = [], [], 0, 0, 0
+
+    @property
+    def bad(self):
+        return self.lost + self.wrong
 
     def add(self, other):
         self.lost += other.lost
+        self.wrong += other.wrong
         self.doubtful += other.doubtful
         self.made += other.made
         self.names += other.names
@@ -213,15 +246,17 @@ def check(reader, writers):
             seen = observed[name.path] = reader.look(name)
             tally.names += 1
             if not name.allows(seen):
-                tally.lost.append(name.story(seen))
-            if name.doubt is not model.UNCHANGED and not model.same(name.doubt, name.current):
+                (tally.wrong if name.in_doubt() else tally.lost).append(name.story(seen))
+            if name.in_doubt():
                 tally.doubtful += 1
-                tally.made += not model.same(seen, name.current)
-            name.current = None if isinstance(seen, str) and seen != model.BUCKET else seen
-            name.doubt = model.UNCHANGED
+                tally.made += not model.same(seen, name.allowed[0])
+            name.settle(None if isinstance(seen, str) and seen != model.BUCKET else seen)
     try:
         for writer in writers:
             tally.lost += check_upload(reader, writer, observed)
+            tally.lost += [f"upload {upload.ident} of {upload.name.path} is there again, its end was acknowledged"
+                           for upload in writer.aborted if reader.parts(upload) is not None]
+            writer.aborted = []
         known = {writer.upload.ident for writer in writers if writer.upload}
         for key, ident in reader.uploads():
             if ident not in known:  # begun, not acknowledged
@@ -229,27 +264,30 @@ def check(reader, writers):
         wanted = {path[len("tree/"):] for path, seen in observed.items() if "/" in path and seen is not None}
         listed = reader.listed()
         if listed != wanted:
-            tally.lost.append(f"the listing lacks {sorted(wanted - listed)}, invents {sorted(listed - wanted)}")
+            tally.wrong.append(f"the listing lacks {sorted(wanted - listed)}, invents {sorted(listed - wanted)}")
     except AssertionError as problem:
-        tally.lost.append(str(problem)[:300])
+        tally.wrong.append(str(problem)[:300])
     return tally
 
 
 # ---- Rounds ----
 
 class Session:
-    """Rounds on one file system."""
+    """Rounds on one file system. With `settle` everything is made durable before each request, so that
+    only the last one can be lost, whatever the gateway does."""
 
-    def __init__(self, kind, seed, options=(), environment=None, label=""):
+    def __init__(self, kind, seed, options=(), environment=None, label="", settle=False, disk=None):
         self.kind, self.seed, self.label = kind, seed, label or kind
-        self.disk = Disk(kind)
+        self.disk = (disk or Disk)(kind)
         self.options, self.environment = list(options), environment
         self.gateway = None
         self.stopped = threading.Event()  # acknowledgements no longer count
         self.acknowledged = 0
         self.lock = threading.Condition()
         numbers = random.Random(f"{seed}/{kind}")
-        self.writers = [model.Writer(i, random.Random(numbers.random()), self.count) for i in range(WRITERS)]
+        before = os.sync if settle else lambda: None
+        self.writers = [model.Writer(i, random.Random(numbers.random()), self.count, before)
+                        for i in range(WRITERS)]
 
     def __enter__(self):
         try:
@@ -274,10 +312,11 @@ class Session:
     def count(self):
         with self.lock:
             if self.stopped.is_set():
-                return False
+                return 0
             self.acknowledged += 1
+            self.disk.mark(self.acknowledged)
             self.lock.notify_all()
-            return True
+            return self.acknowledged
 
     def cut(self, how):
         # A device that fails writes lets nobody acknowledge what is not there: all still count.
@@ -290,48 +329,57 @@ class Session:
         writer = numbers.choice(self.writers)
         for step in numbers.choices(model.KINDS, k=numbers.randrange(3)):
             getattr(writer, "do_" + step)()
+        self.disk.prepare(how)
         getattr(writer, "do_" + kind)()
         self.cut(how)
 
-    def busy(self, numbers, how):
-        enough = self.acknowledged + numbers.randrange(1, 15)
-        delay = numbers.random() * 0.3
-        kinds = [numbers.choices(model.KINDS, k=60) for _ in self.writers]
-        problems, over = [], threading.Event()
+    def work(self, numbers, enough):
+        """All writers at once, until so many more requests were acknowledged."""
+        goal = self.acknowledged + enough
+        kinds = [numbers.choices(model.KINDS, k=20 + enough) for _ in self.writers]
+        self.problems, self.over = [], threading.Event()
 
-        def work(writer, steps):
+        def write(writer, steps):
             try:
                 for step in steps:
-                    if over.is_set():
+                    if self.over.is_set():
                         return
                     getattr(writer, "do_" + step)()
             except model.Failed as problem:
-                if not self.disk.cut and not cutting.is_set():
-                    problems.append(str(problem))
+                if not self.over.is_set() and not self.disk.cut:
+                    self.problems.append(str(problem))
             except Exception as problem:  # a thread of its own must not die silently
-                problems.append(repr(problem))
+                self.problems.append(repr(problem))
 
-        cutting = threading.Event()
-        threads = [threading.Thread(target=work, args=pair) for pair in zip(self.writers, kinds)]
-        for thread in threads:
+        self.threads = [threading.Thread(target=write, args=pair) for pair in zip(self.writers, kinds)]
+        for thread in self.threads:
             thread.start()
         with self.lock:
-            self.lock.wait_for(lambda: self.acknowledged >= enough or problems, 300)
-        time.sleep(delay)
-        cutting.set()
+            self.lock.wait_for(lambda: self.acknowledged >= goal or self.problems, 600)
+
+    def join(self):
+        for thread in self.threads:
+            thread.join()
+        assert not self.problems, self.problems
+
+    def busy(self, numbers, how):
+        self.disk.prepare(how)
+        self.work(numbers, numbers.randrange(1, 15))
+        time.sleep(numbers.random() * 0.3)
         self.cut(how)
         if how == "error_writes":
             time.sleep(numbers.random() * 2)  # let it meet the errors
-        over.set()
+        self.over.set()
         self.gateway.kill()
-        for thread in threads:
-            thread.join()
-        assert not problems, problems
+        self.join()
 
     def round(self, number):
         numbers = random.Random(f"{self.seed}/{self.kind}/{number}")
         how = numbers.choice(["drop_writes", "drop_writes", "error_writes"])
         kind = model.KINDS[number // 2 % len(model.KINDS)] if number % 2 == 0 else ""
+        return self.one(numbers, kind, how, f"round {number}")
+
+    def one(self, numbers, kind, how, label):
         before = self.acknowledged
         self.stopped.clear()
         if kind:
@@ -342,10 +390,10 @@ class Session:
         self.disk.restore()
         self.start()
         tally = check(Reader(self.gateway), self.writers)
-        say(f"{self.label} seed {self.seed} round {number}: {how} after {kind or 'whatever came'}; "
+        say(f"{self.label} seed {self.seed} {label}: {how} after {kind or 'whatever came'}; "
             f"{self.acknowledged - before} acknowledged, {tally.doubtful} in doubt of which {tally.made} happened, "
-            f"{tally.names} names checked, {len(tally.lost)} wrong")
-        for story in tally.lost:
+            f"{tally.names} names checked, {len(tally.bad)} wrong")
+        for story in tally.bad:
             say(f"  {story}")
         return tally
 
@@ -386,10 +434,10 @@ class Session:
         while (left := self.leftovers()) and time.monotonic() < deadline:
             time.sleep(1)
         tally = check(Reader(self.gateway), self.writers)
-        tally.lost += [f"not swept: {path}" for path in left]
+        tally.wrong += [f"not swept: {path}" for path in left]
         say(f"{self.label} seed {self.seed}: {before} leftovers of all rounds, {len(left)} after sweeping, "
-            f"{tally.names} names checked, {len(tally.lost)} wrong")
-        for story in tally.lost:
+            f"{tally.names} names checked, {len(tally.bad)} wrong")
+        for story in tally.bad:
             say(f"  {story}")
         self.gateway.stop()
         return tally
@@ -398,6 +446,7 @@ class Session:
         if self.gateway.process and self.gateway.process.poll() is None:
             self.gateway.kill()
         if self.disk.cut:
+            self.disk.prepare("")
             self.disk.switch("")
         self.disk.close()
 
@@ -410,37 +459,119 @@ def promise(kind, seed, rounds):
             total.add(session.round(number))
         swept = session.sweep()
     say(f"{kind}: {rounds} rounds, {session.acknowledged} acknowledged, {total.doubtful} in doubt of which "
-        f"{total.made} happened, {len(total.lost) + len(swept.lost)} wrong")
-    return not total.lost and not swept.lost
+        f"{total.made} happened, {len(total.bad) + len(swept.bad)} wrong")
+    return not total.bad and not swept.bad
 
 
-CONTROLS = {  # what is missing: options, environment
-    "nothing is synced": (["--durability", "none"], {}),
-    "names are not synced": (["--durability", "data"], {}),
-    "no file is synced": ([], {"SKIP_SYNC": "file"}),
-    "no directory is synced": ([], {"SKIP_SYNC": "directory"}),
+# ---- Replaying ----
+
+class Past:
+    """A writer's names as they may have been at a moment of the log."""
+
+    def __init__(self, writer, number):
+        self.names = [model.name_at(name, number) for name in writer.names]
+        self.upload, self.aborted = None, []
+
+
+def record(kind, seed, requests):
+    """Busy writers on a disk that keeps a log. Returns the writers."""
+    numbers = random.Random(f"{seed}/{kind}/record")
+    with Session(kind, seed, label=f"{kind}-recorded", disk=Recorder) as session:
+        session.work(numbers, requests)
+        session.over.set()
+        session.gateway.kill()
+        session.join()
+        return session.writers
+
+
+def replay_to(kind, seed, writers, number, label):
+    """Starts a gateway on what is in REPLAYED, and checks."""
+    past = [Past(writer, number) for writer in writers]
+    loop = run("losetup", "-f", "--show", REPLAYED)
+    try:
+        run("mount", "-t", kind, loop, MOUNT)
+        gateway = gateways.Gateway(TREE, SERVE, name=f"powercut-{kind}-replayed")
+        try:
+            gateway.start(timeout=600)
+            tally = check(Reader(gateway), past)
+        finally:
+            gateway.kill()
+            run("umount", MOUNT)
+    finally:
+        run("losetup", "-d", loop)
+    say(f"{kind} seed {seed} {label}: {tally.doubtful} in doubt of which {tally.made} happened, "
+        f"{tally.names} names checked, {len(tally.bad)} wrong")
+    for story in tally.bad:
+        say(f"  {story}")
+    return tally
+
+
+def replay(kind, seed, points):
+    """True when, wherever the log is cut, what was acknowledged by then is there."""
+    writers, total = record(kind, seed, 8 * points), Tally()
+    log = writelog.Log(LOG)
+    try:
+        marks = [at for at, entry in enumerate(log.entries) if entry.mark]
+        numbers = random.Random(f"{seed}/{kind}/replay")
+        # Before the first acknowledgement there need not be a file system. Right after one is worst.
+        ends = [numbers.choice(marks) + 1 if i % 3 == 0 else numbers.randrange(marks[0] + 1, len(log.entries))
+                for i in range(points)]
+        done = 0
+        with open(STATE, "wb") as image:
+            image.truncate(SIZE)
+            for end in sorted(set(ends)):
+                log.play(image, done, end)
+                image.flush()
+                done = end
+                last = max(int(log.entries[at].mark) for at in marks if at < end)
+                run("cp", "--sparse=always", STATE, REPLAYED)
+                total.add(replay_to(kind, seed, writers, last,
+                                    f"cut after write {end} of {len(log.entries)}, acknowledgement {last} of "
+                                    f"{len(marks)}"))
+    finally:
+        log.close()
+        for path in (LOG, STATE, REPLAYED):
+            if os.path.exists(path):
+                os.unlink(path)
+    say(f"{kind}, replayed: {len(set(ends))} cuts, {total.doubtful} in doubt of which {total.made} happened, "
+        f"{len(total.bad)} wrong")
+    return not total.bad
+
+
+NAMING = {"create", "overwrite", "complete", "copy", "delete", "folder", "bucket", "begin", "part", "abort"}
+FILLING = {"create", "overwrite", "complete", "copy", "tag", "untag", "part"}
+CONTROLS = {  # what is missing: options, environment, the kinds of request that are lost then
+    "nothing is synced": (["--durability", "none"], {}, NAMING | FILLING),
+    "names are not synced": (["--durability", "data"], {}, NAMING),
+    "no file is synced": ([], {"SKIP_SYNC": "file"}, FILLING),
+    "no directory is synced": ([], {"SKIP_SYNC": "directory"}, NAMING),
 }
 
 
 def control(kind, seed, what, shim):
-    """True when the cuts show that `what`."""
-    options, environment = CONTROLS[what]
+    """True when the cuts show that `what`, for each kind of request that depends on it."""
+    options, environment, wanted = CONTROLS[what]
     if environment:
         environment = {**environment, "LD_PRELOAD": shim}
     label = f"{kind}-control-{what.replace(' ', '-')}"
-    with Session(kind, seed, options, environment, label) as session:
-        for number in range(CONTROL_ROUNDS):
-            if session.round(number).lost:
-                say(f"{kind}, control, {what}: seen after {number + 1} rounds, as it must be")
-                return True
-    say(f"{kind}, control, {what}: NOTHING was found missing in {CONTROL_ROUNDS} rounds; this proves nothing")
-    return False
+    seen = set()
+    with Session(kind, seed, options, environment, label, settle=True) as session:
+        for number, request in enumerate(model.KINDS):
+            if request in wanted:
+                numbers = random.Random(f"{seed}/{kind}/{what}/{number}")
+                if session.one(numbers, request, "drop_writes", "control").lost:
+                    seen.add(request)
+    say(f"{kind}, control, {what}: lost as it must be: {', '.join(sorted(seen)) or 'nothing'}")
+    if seen != wanted:
+        say(f"{kind}, control, {what}: NOT SEEN, so the test proves nothing there: {', '.join(sorted(wanted - seen))}")
+    return seen == wanted
 
 
 def main():
     parser = argparse.ArgumentParser(prog="dev powercut", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10 ** 6)))
     parser.add_argument("--rounds", type=int, default=2 * len(model.KINDS), help="on each file system")
+    parser.add_argument("--replays", type=int, default=len(model.KINDS), help="cuts of one log of writes")
     parser.add_argument("--fs", choices=list(MAKE), action="append", help="default: both")
     parser.add_argument("--controls", type=int, default=len(CONTROLS), help="how many of the controls to run")
     parser.add_argument("--shim", required=True, help="built skipsync.c")
@@ -454,8 +585,12 @@ def main():
     passed, failed = 0, 0
     say(f"seed {how.seed}; kernel {os.uname().release}")
     for kind in how.fs or MAKE:
-        tests = [lambda what=what: control(kind, how.seed, what, how.shim) for what in list(CONTROLS)[:how.controls]]
-        for test in [*tests, lambda: promise(kind, how.seed, how.rounds)]:
+        tests = [lambda what=what: control(kind, how.seed, what, how.shim) 
+                 for what in list(CONTROLS)[:how.controls]]
+        tests.append(lambda: promise(kind, how.seed, how.rounds))
+        if how.replays:
+            tests.append(lambda: replay(kind, how.seed, how.replays))
+        for test in tests:
             try:
                 good = test()
             except Exception as problem:

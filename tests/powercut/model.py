@@ -1,8 +1,8 @@
 """What was asked of a gateway and what it acknowledged: the truth that a power cut is held against.
 
-Every name (a key or a bucket) has one writer. Its `current` state is the last one acknowledged, and
-`doubt` the one of a request that was sent and not answered: after the cut the name must have one of
-the two, and where nothing is in doubt, `current`.
+Every name (a key or a bucket) has one writer, and after a cut must have one of its `allowed` states:
+the last one acknowledged, then those of requests sent since. There is one but for the last moment,
+when requests are under way, and answers may come that no longer count.
 """
 import collections
 import hashlib
@@ -13,7 +13,7 @@ import raw
 # An object as a client sees it. etag "" is one that only the gateway knows.
 State = collections.namedtuple("State", "sha256 size etag type meta tags")
 BUCKET = "is there"
-UNCHANGED = object()  # nothing in doubt
+UNCHANGED = object()
 
 
 class Failed(Exception):
@@ -37,16 +37,22 @@ class Name:
     def __init__(self, path):
         self.path = path
         self.is_bucket = "/" not in path
-        self.current = None
-        self.doubt = UNCHANGED
+        self.history = []  # (number of the acknowledgement, state)
+        self.settle(None)
+
+    def settle(self, state):
+        self.current = state  # as it was last answered
+        self.allowed = [state]
 
     def allows(self, seen):
-        wanted = [self.current] + ([] if self.doubt is UNCHANGED else [self.doubt])
-        return any(same(seen, one) for one in wanted)
+        return any(same(seen, one) for one in self.allowed)
+
+    def in_doubt(self):
+        return any(not same(one, self.allowed[0]) for one in self.allowed)
 
     def story(self, seen):
-        doubt = "" if self.doubt is UNCHANGED else f" or {show(self.doubt)} (not acknowledged)"
-        return f"{self.path}: is {show(seen)}, not {show(self.current)}{doubt}"
+        doubt = "".join(f" or {show(one)} (not acknowledged)" for one in self.allowed[1:])
+        return f"{self.path}: is {show(seen)}, not {show(self.allowed[0])}{doubt}"
 
 
 def same(seen, wanted):
@@ -55,23 +61,36 @@ def same(seen, wanted):
     return seen == wanted
 
 
-class Upload:
-    """A multipart upload that was acknowledged. `ending` is the state that a sent complete makes,
-    None when abort was sent, UNCHANGED when neither was."""
+def name_at(name, number):
+    """The name as it may be when acknowledgement `number` was out, and the next one was not."""
+    then = Name(name.path)
+    known = [state for count, state in name.history if count <= number]
+    then.settle(known[-1] if known else None)
+    then.allowed += [state for _, state in name.history[len(known):len(known) + 1]]
+    if len(known) == len(name.history):
+        then.allowed += name.allowed[1:]
+    return then
 
-    def __init__(self, name, ident, looks):
-        self.name, self.ident, self.looks = name, ident, looks
-        self.parts = {}  # number: (etag, bytes), acknowledged
+
+class Upload:
+    """A multipart upload that was answered, and acknowledged if `certain`. `ending` is the state that a
+    sent complete makes, None when abort was sent, UNCHANGED when neither was."""
+
+    def __init__(self, name, ident, looks, certain):
+        self.name, self.ident, self.looks, self.certain = name, ident, looks, certain
+        self.parts = {}  # number: (etag, bytes)
+        self.acknowledged = set()  # numbers
         self.sent = 0  # the largest number sent
         self.ending = UNCHANGED
 
 
 class Writer:
     """Makes requests on names of its own, one after the other. `count` tells that something was
-    acknowledged, and answers whether acknowledgements still count: after a cut they may be false."""
+    acknowledged, and answers with its number, or 0 if it does not count: after a cut it may be false.
+    `before` is called before each request that changes something."""
 
-    def __init__(self, number, numbers, count):
-        self.number, self.numbers, self.count = number, numbers, count
+    def __init__(self, number, numbers, count, before):
+        self.number, self.numbers, self.count, self.before = number, numbers, count, before
         self.gateway = None
         top = f"tree/w{number}"
         keys = [f"{top}-{i}" for i in range(3)] + [f"{top}/dir{i}/deep/er/k" for i in range(3)]
@@ -79,6 +98,7 @@ class Writer:
         self.folders = [Name(f"{top}-folder{i}/") for i in range(2)]
         self.buckets = [Name(f"made-by-w{number}-{i}") for i in range(2)]
         self.upload = None
+        self.aborted = []  # uploads whose end was acknowledged
         self.versions = 0
 
     @property
@@ -88,6 +108,7 @@ class Writer:
     # ---- Requests ----
 
     def send(self, method, path, query=(), headers=None, body=b"", fine=(200, 204)):
+        self.before()
         try:
             answer = raw.request(self.gateway, method, "/" + path, query, headers, body)
         except (OSError, raw.http.client.HTTPException) as problem:
@@ -98,17 +119,15 @@ class Writer:
 
     def change(self, name, state, method, query=(), headers=None, body=b"", complete=None):
         """A request that turns `name` into `state`, unless it fails."""
-        name.doubt = state
+        name.allowed.append(state)
         answer = self.send(method, name.path, query, headers, body)
         if complete:
             state = complete(answer)
-        if not self.count():
-            raise Failed("answered after the cut")
-        name.current, name.doubt = state, UNCHANGED
-
-    def acknowledged(self):
-        if not self.count():
-            raise Failed("answered after the cut")
+        name.current = state
+        number = self.count()
+        if number:
+            name.settle(state)
+            name.history.append((number, state))
 
     # ---- What objects look like ----
 
@@ -187,7 +206,9 @@ class Writer:
         self.change(target, source.current._replace(etag=""), "PUT", headers=headers, complete=complete)
 
     def do_tag(self):
-        name = self.an_object()
+        self.tag(self.an_object())
+
+    def tag(self, name):
         tags = self.looks(self.next_version())[2] or (("only", "one"),)
         items = "".join(f"<Tag><Key>{key}</Key><Value>{value}</Value></Tag>" for key, value in tags)
         body = f"<Tagging><TagSet>{items}</TagSet></Tagging>".encode()
@@ -195,6 +216,8 @@ class Writer:
 
     def do_untag(self):
         name = self.an_object()
+        if not name.current.tags:
+            self.tag(name)
         self.change(name, name.current._replace(tags=()), "DELETE", [("tagging", "")])
 
     def do_folder(self):
@@ -215,8 +238,7 @@ class Writer:
         looks = self.looks(self.next_version())
         name = self.numbers.choice(self.keys)
         answer = self.send("POST", name.path, [("uploads", "")], self.headers(looks))
-        self.acknowledged()
-        self.upload = Upload(name, answer.xml().findtext("UploadId"), looks)
+        self.upload = Upload(name, answer.xml().findtext("UploadId"), looks, self.count())
 
     def do_part(self):
         if not self.upload:
@@ -226,19 +248,22 @@ class Writer:
         body = data.content(self.next_version(), self.numbers.choice([1, 5000, 300000]))
         query = [("partNumber", str(upload.sent)), ("uploadId", upload.ident)]
         answer = self.send("PUT", upload.name.path, query, body=body)
-        self.acknowledged()
         upload.parts[upload.sent] = (answer.headers["ETag"], body)
+        if self.count():
+            upload.acknowledged.add(upload.sent)
 
     def do_abort(self):
         if not self.upload:
             self.do_begin()
         self.upload.ending = None
         self.send("DELETE", self.upload.name.path, [("uploadId", self.upload.ident)])
-        self.acknowledged()
+        if self.count():
+            self.aborted.append(self.upload)
         self.upload = None
 
     def do_complete(self):
-        while not self.upload or len(self.upload.parts) < 2:
+        least = self.numbers.choice([1, 2, 2, 3])
+        while not self.upload or len(self.upload.parts) < least:
             self.do_part()
         upload = self.upload
         parts = sorted(upload.parts.items())
