@@ -285,8 +285,8 @@ class Session:
         self.acknowledged = 0
         self.lock = threading.Condition()
         numbers = random.Random(f"{seed}/{kind}")
-        before = os.sync if settle else lambda: None
-        self.writers = [model.Writer(i, random.Random(numbers.random()), self.count, before)
+        self.settle = settle
+        self.writers = [model.Writer(i, random.Random(numbers.random()), self.count, self.before)
                         for i in range(WRITERS)]
 
     def __enter__(self):
@@ -308,6 +308,12 @@ class Session:
         self.gateway.start(timeout=600)
         for writer in self.writers:
             writer.gateway = self.gateway
+
+    def before(self):
+        if self.settle:
+            os.sync()
+        with self.lock:
+            return self.acknowledged
 
     def count(self):
         with self.lock:
@@ -473,10 +479,10 @@ class Past:
         self.upload, self.aborted = None, []
 
 
-def record(kind, seed, requests):
+def record(kind, seed, requests, options):
     """Busy writers on a disk that keeps a log. Returns the writers."""
     numbers = random.Random(f"{seed}/{kind}/record")
-    with Session(kind, seed, label=f"{kind}-recorded", disk=Recorder) as session:
+    with Session(kind, seed, options, label=f"{kind}-recorded", disk=Recorder) as session:
         session.work(numbers, requests)
         session.over.set()
         session.gateway.kill()
@@ -506,9 +512,9 @@ def replay_to(kind, seed, writers, number, label):
     return tally
 
 
-def replay(kind, seed, points):
-    """True when, wherever the log is cut, what was acknowledged by then is there."""
-    writers, total = record(kind, seed, 8 * points), Tally()
+def replay(kind, seed, points, options=()):
+    """Cuts the log of a gateway's writes at so many points."""
+    writers, total = record(kind, seed, 8 * points, options), Tally()
     log = writelog.Log(LOG)
     try:
         marks = [at for at, entry in enumerate(log.entries) if entry.mark]
@@ -535,7 +541,20 @@ def replay(kind, seed, points):
                 os.unlink(path)
     say(f"{kind}, replayed: {len(set(ends))} cuts, {total.doubtful} in doubt of which {total.made} happened, "
         f"{len(total.bad)} wrong")
-    return not total.bad
+    return total
+
+
+def promise_replayed(kind, seed, points):
+    """True when, wherever the log is cut, what was acknowledged by then is there."""
+    return not replay(kind, seed, points).bad
+
+
+def control_replayed(kind, seed):
+    """True when cuts of the log show that nothing is synced."""
+    lost = replay(kind, seed, 3, ["--durability", "none"]).lost
+    say(f"{kind}, control, replayed, nothing is synced: " +
+        (f"{len(lost)} lost, as must be" if lost else "NOTHING was lost, so the test proves nothing"))
+    return bool(lost)
 
 
 NAMING = {"create", "overwrite", "complete", "copy", "delete", "folder", "bucket", "begin", "part", "abort"}
@@ -589,7 +608,8 @@ def main():
                  for what in list(CONTROLS)[:how.controls]]
         tests.append(lambda: promise(kind, how.seed, how.rounds))
         if how.replays:
-            tests.append(lambda: replay(kind, how.seed, how.replays))
+            tests += [lambda: control_replayed(kind, how.seed)] if how.controls else []
+            tests.append(lambda: promise_replayed(kind, how.seed, how.replays))
         for test in tests:
             try:
                 good = test()

@@ -37,7 +37,8 @@ class Name:
     def __init__(self, path):
         self.path = path
         self.is_bucket = "/" not in path
-        self.history = []  # (number of the acknowledgement, state)
+        self.history = []  # (acknowledgements before it was sent, its own number, state)
+        self.sent = 0
         self.settle(None)
 
     def settle(self, state):
@@ -64,10 +65,10 @@ def same(seen, wanted):
 def name_at(name, number):
     """The name as it may be when acknowledgement `number` was out, and the next one was not."""
     then = Name(name.path)
-    known = [state for count, state in name.history if count <= number]
+    known = [state for _, own, state in name.history if own <= number]
     then.settle(known[-1] if known else None)
-    then.allowed += [state for _, state in name.history[len(known):len(known) + 1]]
-    if len(known) == len(name.history):
+    then.allowed += [state for sent, own, state in name.history if sent <= number < own]
+    if name.sent <= number:
         then.allowed += name.allowed[1:]
     return then
 
@@ -87,7 +88,7 @@ class Upload:
 class Writer:
     """Makes requests on names of its own, one after the other. `count` tells that something was
     acknowledged, and answers with its number, or 0 if it does not count: after a cut it may be false.
-    `before` is called before each request that changes something."""
+    `before` is called before each request, and answers how many acknowledgements there were."""
 
     def __init__(self, number, numbers, count, before):
         self.number, self.numbers, self.count, self.before = number, numbers, count, before
@@ -108,7 +109,6 @@ class Writer:
     # ---- Requests ----
 
     def send(self, method, path, query=(), headers=None, body=b"", fine=(200, 204)):
-        self.before()
         try:
             answer = raw.request(self.gateway, method, "/" + path, query, headers, body)
         except (OSError, raw.http.client.HTTPException) as problem:
@@ -120,6 +120,7 @@ class Writer:
     def change(self, name, state, method, query=(), headers=None, body=b"", complete=None):
         """A request that turns `name` into `state`, unless it fails."""
         name.allowed.append(state)
+        name.sent = self.before()
         answer = self.send(method, name.path, query, headers, body)
         if complete:
             state = complete(answer)
@@ -127,7 +128,7 @@ class Writer:
         number = self.count()
         if number:
             name.settle(state)
-            name.history.append((number, state))
+            name.history.append((name.sent, number, state))
 
     # ---- What objects look like ----
 
@@ -237,6 +238,7 @@ class Writer:
             self.do_abort()
         looks = self.looks(self.next_version())
         name = self.numbers.choice(self.keys)
+        self.before()
         answer = self.send("POST", name.path, [("uploads", "")], self.headers(looks))
         self.upload = Upload(name, answer.xml().findtext("UploadId"), looks, self.count())
 
@@ -247,6 +249,7 @@ class Writer:
         upload.sent += 1
         body = data.content(self.next_version(), self.numbers.choice([1, 5000, 300000]))
         query = [("partNumber", str(upload.sent)), ("uploadId", upload.ident)]
+        self.before()
         answer = self.send("PUT", upload.name.path, query, body=body)
         upload.parts[upload.sent] = (answer.headers["ETag"], body)
         if self.count():
@@ -256,6 +259,7 @@ class Writer:
         if not self.upload:
             self.do_begin()
         self.upload.ending = None
+        self.before()
         self.send("DELETE", self.upload.name.path, [("uploadId", self.upload.ident)])
         if self.count():
             self.aborted.append(self.upload)
