@@ -10,6 +10,9 @@ kind in turn: any other fsync commits the journal of the whole file system, so o
 one sure to be missed. In a busy one several are cut off in the middle of what they do. Nothing but
 fsync writes in time: the kernel's own writing back is turned off.
 
+Then a log of all writes (dm-log-writes), made while several writers were busy, is cut at random places
+and right after acknowledgements; what a disk held there is mounted, served and checked.
+
 The controls run gateways that break the promise, and cut each kind of request off once. Where nothing
 acknowledged is found missing, the test cannot see what it is for: that fails too.
 """
