@@ -1,24 +1,31 @@
 #!/usr/bin/python3
 """Prints "PASSED FAILED SKIPPED" of one test run: count.py meson|junit FILE.
 
-A missing or unreadable file counts as one failure: a run that left no record did not pass.
+The names of the tests that failed go to standard error, a line each. A missing or unreadable file
+counts as one failure: a run that left no record did not pass.
 """
 import json
 import sys
 import xml.etree.ElementTree
 
 
+def name_failed(path, name):
+    print(f"failed: {name} ({path})", file=sys.stderr)
+
+
 def count_meson(path):
     passed = failed = skipped = 0
     with open(path) as lines:
         for line in lines:
-            result = json.loads(line)["result"]
+            test = json.loads(line)
+            result = test["result"]
             if result in ("OK", "EXPECTEDFAIL"):
                 passed += 1
             elif result == "SKIP":
                 skipped += 1
             else:
                 failed += 1
+                name_failed(path, test["name"])
     return passed, failed, skipped
 
 
@@ -30,6 +37,9 @@ def count_junit(path):
         passed += max(int(suite.get("tests")) - bad - skip, 0)
         failed += bad
         skipped += skip
+        for case in suite.iter("testcase"):
+            if case.find("failure") is not None or case.find("error") is not None:
+                name_failed(path, f"{case.get('classname')}::{case.get('name')}")
     return passed, failed, skipped
 
 
@@ -38,7 +48,7 @@ def main():
     try:
         counts = {"meson": count_meson, "junit": count_junit}[kind](path)
     except (OSError, ValueError, KeyError, xml.etree.ElementTree.ParseError) as problem:
-        print(f"count.py: {path}: {problem}", file=sys.stderr)
+        print(f"failed: no record of a run ({path}: {problem})", file=sys.stderr)
         counts = (0, 1, 0)
     print(*counts)
 
