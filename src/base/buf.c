@@ -79,6 +79,31 @@ void rg_buf_add_char(struct rg_buf *buf, char c)
     rg_buf_add(buf, &c, 1);
 }
 
+void rg_buf_add_html(struct rg_buf *buf, const char *text)
+{
+    for (const char *at = text; *at; at++) {
+        switch (*at) {
+        case '<':
+            rg_buf_add_text(buf, "&lt;");
+            break;
+        case '>':
+            rg_buf_add_text(buf, "&gt;");
+            break;
+        case '&':
+            rg_buf_add_text(buf, "&amp;");
+            break;
+        case '"':
+            rg_buf_add_text(buf, "&quot;");
+            break;
+        case '\'':
+            rg_buf_add_text(buf, "&#39;");
+            break;
+        default:
+            rg_buf_add_char(buf, *at);
+        }
+    }
+}
+
 void rg_buf_addv(struct rg_buf *buf, const char *format, va_list args)
 {
     va_list again;

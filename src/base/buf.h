@@ -39,6 +39,8 @@ void rg_buf_add(struct rg_buf *buf, const void *bytes, size_t len);
 void rg_buf_add_span(struct rg_buf *buf, struct span span);
 void rg_buf_add_text(struct rg_buf *buf, const char *text);
 void rg_buf_add_char(struct rg_buf *buf, char c);
+/* As text of an HTML page, or as an attribute in quotes. Other bytes stay as they are. */
+void rg_buf_add_html(struct rg_buf *buf, const char *text);
 void rg_buf_addf(struct rg_buf *buf, const char *format, ...) RG_PRINTF(2, 3);
 void rg_buf_addv(struct rg_buf *buf, const char *format, va_list args) RG_PRINTF(2, 0);
 

@@ -248,6 +248,19 @@ static enum rg_verdict broken(struct rg_failure *failure, bool maybe_stored, con
     return RG_VERDICT_BROKEN;
 }
 
+/* The object is stored; what is left to ask is which way its bytes went. */
+static enum rg_verdict judge_path(struct put *put, struct rg_client_rail *rail,
+                                  const struct rg_http_answer *answer, struct rg_failure *failure)
+{
+    failure->uncertain = true;
+    if (rg_piece_check_path(answer, rail, failure) < 0) {
+        return RG_VERDICT_FAILED;
+    }
+    failure->uncertain = false;
+    rg_result_by_rdma(&put->result, rail);
+    return RG_VERDICT_DONE;
+}
+
 static enum rg_verdict judge_success(struct put *put, struct rg_client_rail *rail, int reply,
                                      const struct rg_http_answer *answer,
                                      struct rg_failure *failure)
@@ -267,13 +280,7 @@ static enum rg_verdict judge_success(struct put *put, struct rg_client_rail *rai
         (!rg_http_number(answer, RG_ANSWER_RDMA_BYTES, &bytes) || bytes != put->piece->length)) {
         return broken(failure, true, "the gateway moved another number of bytes");
     }
-    failure->uncertain = true;
-    if (rg_piece_check_path(answer, rail, failure) < 0) {
-        return RG_VERDICT_FAILED;
-    }
-    failure->uncertain = false;
-    rg_result_by_rdma(&put->result, rail);
-    return RG_VERDICT_DONE;
+    return judge_path(put, rail, answer, failure);
 }
 
 static enum rg_verdict judge(struct put *put, struct rg_client_rail *rail,
@@ -335,13 +342,7 @@ static enum rg_verdict attempt_push(struct put *put, struct rg_client_rail *rail
     if (fill_result(put, answer) < 0) {
         return broken(failure, true, "the gateway gave no ETag");
     }
-    failure->uncertain = true;
-    if (rg_piece_check_path(answer, rail, failure) < 0) {
-        return RG_VERDICT_FAILED;
-    }
-    failure->uncertain = false;
-    rg_result_by_rdma(&put->result, rail);
-    return RG_VERDICT_DONE;
+    return judge_path(put, rail, answer, failure);
 }
 
 static enum rg_verdict attempt_rdma(struct put *put, struct rg_client_rail *rail,

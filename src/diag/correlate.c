@@ -57,7 +57,7 @@ void rg_correlation_close(struct rg_correlation *correlation)
     free(correlation);
 }
 
-static struct rg_seen *seen_of(struct rg_correlation *correlation, rg_node_id node)
+static struct rg_node_seen *seen_of(struct rg_correlation *correlation, rg_node_id node)
 {
     if (node >= RG_MAP_HOSTS_MAX) {
         return NULL;
@@ -68,8 +68,8 @@ static struct rg_seen *seen_of(struct rg_correlation *correlation, rg_node_id no
     if (correlation->seen_count == RG_NODES_SEEN) {
         return NULL;
     }
-    struct rg_seen *seen = &correlation->seen[correlation->seen_count++];
-    *seen = (struct rg_seen){.node = node};
+    struct rg_node_seen *seen = &correlation->seen[correlation->seen_count++];
+    *seen = (struct rg_node_seen){.node = node};
     correlation->seen_of_node[node] = correlation->seen_count;
     return seen;
 }
@@ -77,7 +77,7 @@ static struct rg_seen *seen_of(struct rg_correlation *correlation, rg_node_id no
 void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_record *record)
 {
     correlation->lines++;
-    struct rg_seen *seen = seen_of(correlation, record->node);
+    struct rg_node_seen *seen = seen_of(correlation, record->node);
     if (!seen) {
         return;
     }
@@ -315,7 +315,7 @@ static const struct rg_row_facts *facts_of(struct rg_correlation *correlation,
 /* "Skipped N previous similar messages" without a site: more of what the node said just before. */
 static void add_skipped(struct rg_correlation *correlation, const struct rg_event *event)
 {
-    const struct rg_seen *seen = seen_of(correlation, event->record->node);
+    const struct rg_node_seen *seen = seen_of(correlation, event->record->node);
     if (seen && seen->latest_run && event->number > 0 && event->number <= INT32_MAX) {
         correlation->runs[seen->latest_run - 1].count += (uint64_t)event->number;
     }
@@ -393,7 +393,7 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
     if (fresh.trait.flags & RG_TRAIT_SELF && fresh.nid && !fresh.nid_local) {
         fresh.nid_local = fresh.nid;
     }
-    struct rg_seen *seen = seen_of(correlation, record->node);
+    struct rg_node_seen *seen = seen_of(correlation, record->node);
     if (seen) {
         seen->lustre |= event->row->layer >= RG_LAYER_LND && event->row->layer <= RG_LAYER_RECOVERY;
         if (facts->boot && detail_has(event, "Build Version") && fresh.detail) {
@@ -603,7 +603,7 @@ static bool fill_nodes(struct rg_correlation *correlation, struct rg_diagnosis *
         return false;
     }
     for (uint32_t i = 0; i < correlation->seen_count; i++) {
-        const struct rg_seen *seen = &correlation->seen[i];
+        const struct rg_node_seen *seen = &correlation->seen[i];
         const struct rg_correlation_sources *sources = &correlation->sources;
         const char *name =
             sources->node_name ? sources->node_name(sources->context, seen->node) : NULL;

@@ -130,7 +130,7 @@ struct rg_run {
     int incident;
 };
 
-struct rg_seen {
+struct rg_node_seen {
     rg_node_id node;
     uint64_t lines;
     uint32_t boots;
@@ -166,7 +166,7 @@ struct rg_correlation {
     uint32_t run_count;
     uint32_t *slots;
     struct rg_row_facts facts[RG_ROW_FACTS]; /* by hash of the row; the latest stays */
-    struct rg_seen *seen;
+    struct rg_node_seen *seen;
     uint32_t *seen_of_node; /* index + 1 */
     uint32_t seen_count;
     struct rg_noise_count noise[RG_NOISE_MAX];

@@ -36,27 +36,7 @@ static const char *either(const struct page *page, const char *english, const ch
 
 static void escaped(const struct page *page, const char *text)
 {
-    for (const char *at = text; *at; at++) {
-        switch (*at) {
-        case '<':
-            rg_buf_add_text(page->out, "&lt;");
-            break;
-        case '>':
-            rg_buf_add_text(page->out, "&gt;");
-            break;
-        case '&':
-            rg_buf_add_text(page->out, "&amp;");
-            break;
-        case '"':
-            rg_buf_add_text(page->out, "&quot;");
-            break;
-        case '\'':
-            rg_buf_add_text(page->out, "&#39;");
-            break;
-        default:
-            rg_buf_add_char(page->out, *at);
-        }
-    }
+    rg_buf_add_html(page->out, text);
 }
 
 static void word(const struct page *page, rg_word which)

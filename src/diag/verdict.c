@@ -966,16 +966,21 @@ static rg_word common_rack(struct view *view, const struct hosts *hosts)
     return rack;
 }
 
+/* 0: not known. */
+static rg_host_id host_of_seen(struct rg_correlation *correlation, const struct rg_node_seen *seen)
+{
+    return seen->node < RG_MAP_HOSTS_MAX
+               ? rg_map_resolve(&correlation->map, correlation->map.host_of_node[seen->node])
+               : 0;
+}
+
 /* Hosts that could have complained, and did not: those with Lustre in their logs. */
 static void quiet_elsewhere(struct view *view, rg_word rack, struct hosts *ret_quiet)
 {
     struct rg_correlation *correlation = view->correlation;
     for (uint32_t i = 0; i < correlation->seen_count; i++) {
-        const struct rg_seen *seen = &correlation->seen[i];
-        rg_host_id host =
-            seen->node < RG_MAP_HOSTS_MAX
-                ? rg_map_resolve(&correlation->map, correlation->map.host_of_node[seen->node])
-                : 0;
+        const struct rg_node_seen *seen = &correlation->seen[i];
+        rg_host_id host = host_of_seen(correlation, seen);
         const struct rg_map_host *entry = host_of(view, host);
         if (host && seen->lustre && entry->rack && entry->rack != rack &&
             !has_host(&view->observers, host) && !has_host(&view->elements, host)) {
@@ -1316,11 +1321,8 @@ static void say_who_is_fine(struct view *view)
     struct rg_correlation *correlation = view->correlation;
     struct hosts fine = {0};
     for (uint32_t i = 0; i < correlation->seen_count; i++) {
-        const struct rg_seen *seen = &correlation->seen[i];
-        rg_host_id host =
-            seen->node < RG_MAP_HOSTS_MAX
-                ? rg_map_resolve(&correlation->map, correlation->map.host_of_node[seen->node])
-                : 0;
+        const struct rg_node_seen *seen = &correlation->seen[i];
+        rg_host_id host = host_of_seen(correlation, seen);
         bool part = host == 0 || has_host(&view->elements, host);
         for (size_t k = 0; k < view->run_count && !part; k++) {
             part = speaker_of(view, view->runs[k]) == host;

@@ -239,19 +239,30 @@ static int end_push(struct rg_session *session, int rc, struct rg_error *err)
     return rg_sessions_rearm(session, NULL) < 0 ? rg_fail(err, RG_RDMA_TRANSFER_FAILED) : rc;
 }
 
-int rg_planes_push_send(struct rg_planes *planes, struct rg_session *session,
-                        const struct rg_plane_transfer *transfer,
-                        struct rg_plane_result *ret_result, struct rg_error *err)
+typedef int move_push(struct rg_planes *planes, struct rg_session *session,
+                      const struct rg_plane_transfer *transfer, struct rg_plane_result *result,
+                      struct rg_error *err);
+
+static int run_push(struct rg_planes *planes, struct rg_session *session,
+                    const struct rg_plane_transfer *transfer, move_push *move_bytes,
+                    struct rg_plane_result *ret_result, struct rg_error *err)
 {
     struct rg_plane_transfer own = *transfer;
     own.window = rg_session_window(session);
     *ret_result = (struct rg_plane_result){0};
     int rc = busy(err);
     if (rg_planes_enter(planes, own.account)) {
-        rc = send_push(planes, session, &own, ret_result, err);
+        rc = move_bytes(planes, session, &own, ret_result, err);
         rg_planes_leave(planes, own.account);
     }
     return end_push(session, rc, err);
+}
+
+int rg_planes_push_send(struct rg_planes *planes, struct rg_session *session,
+                        const struct rg_plane_transfer *transfer,
+                        struct rg_plane_result *ret_result, struct rg_error *err)
+{
+    return run_push(planes, session, transfer, send_push, ret_result, err);
 }
 
 /* ---- hipobj-rc-v2: PUT ---- */
@@ -300,15 +311,7 @@ int rg_planes_push_take(struct rg_planes *planes, struct rg_session *session,
                         const struct rg_plane_transfer *transfer,
                         struct rg_plane_result *ret_result, struct rg_error *err)
 {
-    struct rg_plane_transfer own = *transfer;
-    own.window = rg_session_window(session);
-    *ret_result = (struct rg_plane_result){0};
-    int rc = busy(err);
-    if (rg_planes_enter(planes, own.account)) {
-        rc = take_push(planes, session, &own, ret_result, err);
-        rg_planes_leave(planes, own.account);
-    }
-    return end_push(session, rc, err);
+    return run_push(planes, session, transfer, take_push, ret_result, err);
 }
 
 void rg_planes_push_drop(struct rg_planes *planes, struct rg_session *session)

@@ -147,14 +147,19 @@ static size_t judge_class(const struct rg_host_aistor *aistor, struct rg_finding
     return 1;
 }
 
+static bool cannot_read(const struct rg_host_aistor *aistor, struct rg_findings *findings)
+{
+    if (rg_reading_ok(&aistor->early_at) || rg_reading_is_absent(&aistor->early_at)) {
+        return false;
+    }
+    (void)rg_find_unread(findings, "", &aistor->early_at);
+    return true;
+}
+
 void judge_ai_env(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_aistor *aistor = &facts->aistor;
-    if (not_here(facts, findings)) {
-        return;
-    }
-    if (!rg_reading_ok(&aistor->early_at) && !rg_reading_is_absent(&aistor->early_at)) {
-        (void)rg_find_unread(findings, "", &aistor->early_at);
+    if (not_here(facts, findings) || cannot_read(aistor, findings)) {
         return;
     }
     size_t told = judge_form(aistor, findings);
@@ -173,11 +178,7 @@ void judge_ai_env(const struct rg_host_facts *facts, struct rg_findings *finding
 void judge_ai_internode(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_aistor *aistor = &facts->aistor;
-    if (not_here(facts, findings)) {
-        return;
-    }
-    if (!rg_reading_ok(&aistor->early_at) && !rg_reading_is_absent(&aistor->early_at)) {
-        (void)rg_find_unread(findings, "", &aistor->early_at);
+    if (not_here(facts, findings) || cannot_read(aistor, findings)) {
         return;
     }
     const char *set = rg_environment_get(&aistor->early, "MINIO_RDMA_INTERNODE");
@@ -290,7 +291,6 @@ void judge_ai_pool(const struct rg_host_facts *facts, struct rg_findings *findin
     const struct rg_host_service *service = rg_host_service(facts, RG_AISTOR_UNIT);
     const struct rg_meminfo *info = &facts->memory.meminfo;
     char pool[RG_BYTES_TEXT_MAX + 1], total[RG_BYTES_TEXT_MAX + 1], limit[RG_BYTES_TEXT_MAX + 1];
-    uint64_t most = RG_WORDS_UNLIMITED;
     if (not_here(facts, findings)) {
         return;
     }
@@ -306,11 +306,7 @@ void judge_ai_pool(const struct rg_host_facts *facts, struct rg_findings *findin
         (void)rg_find_unread(findings, "", &facts->memory.meminfo_at);
         return;
     }
-    if (service && service->has_limits && !service->may_lock) {
-        most = service->soft;
-    } else if (service && !service->pid && service->parsed.has_memlock) {
-        most = service->parsed.memlock_soft;
-    }
+    uint64_t most = rg_host_service_lock_limit(service);
     bool over = aistor->pool_bytes > most, much = aistor->pool_bytes > info->total_bytes / 2;
     rg_bytes_text(aistor->pool_bytes, pool);
     rg_bytes_text(info->total_bytes, total);

@@ -242,7 +242,7 @@ void judge_gw_pin(const struct rg_host_facts *facts, struct rg_findings *finding
     const struct rg_host_service *service = rg_host_service(facts, GATEWAY_UNIT);
     const struct rg_meminfo *info = &facts->memory.meminfo;
     char total[RG_BYTES_TEXT_MAX + 1], wants[RG_BYTES_TEXT_MAX + 1], limit[RG_BYTES_TEXT_MAX + 1];
-    uint64_t need, most = RG_WORDS_UNLIMITED;
+    uint64_t need;
     if (!is_asked(facts) || !gateway->has_settings || gateway->rdma_off) {
         return;
     }
@@ -254,11 +254,7 @@ void judge_gw_pin(const struct rg_host_facts *facts, struct rg_findings *finding
     if (!rg_mul_checked(gateway->rdma_memory, (uint64_t)rails, &need)) {
         need = UINT64_MAX - 1;
     }
-    if (service && service->has_limits && !service->may_lock) {
-        most = service->soft;
-    } else if (service && !service->pid && service->parsed.has_memlock) {
-        most = service->parsed.memlock_soft;
-    }
+    uint64_t most = rg_host_service_lock_limit(service);
     bool over = need > most, much = need > info->total_bytes / 2;
     rg_bytes_text(need, wants);
     rg_bytes_text(info->total_bytes, total);

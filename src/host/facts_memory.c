@@ -333,6 +333,17 @@ const struct rg_host_service *rg_host_service(const struct rg_host_facts *facts,
     return NULL;
 }
 
+uint64_t rg_host_service_lock_limit(const struct rg_host_service *service)
+{
+    if (service && service->has_limits && !service->may_lock) {
+        return service->soft;
+    }
+    if (service && !service->pid && service->parsed.has_memlock) {
+        return service->parsed.memlock_soft;
+    }
+    return RG_WORDS_UNLIMITED;
+}
+
 /* ---- This process ---- */
 
 static void read_self(struct rg_source *source, struct rg_host_memory *memory)

@@ -24,28 +24,6 @@ static const char head[] =
     "overflow-x:auto;white-space:pre-wrap}\n"
     "</style>\n";
 
-static void add_escaped(struct rg_buf *out, const char *text)
-{
-    for (const char *at = text; *at; at++) {
-        switch (*at) {
-        case '<':
-            rg_buf_add_text(out, "&lt;");
-            break;
-        case '>':
-            rg_buf_add_text(out, "&gt;");
-            break;
-        case '&':
-            rg_buf_add_text(out, "&amp;");
-            break;
-        case '"':
-            rg_buf_add_text(out, "&quot;");
-            break;
-        default:
-            rg_buf_add_char(out, *at);
-        }
-    }
-}
-
 static const char *text_of(const json_t *object, const char *name)
 {
     const char *text = json_string_value(json_object_get(object, name));
@@ -69,7 +47,7 @@ static void add_row(struct rg_buf *out, const char *label, const char *text)
 {
     if (text[0]) {
         rg_buf_addf(out, "<dt>%s</dt><dd>", label);
-        add_escaped(out, text);
+        rg_buf_add_html(out, text);
         rg_buf_add_text(out, "</dd>");
     }
 }
@@ -82,17 +60,17 @@ static void add_finding(struct rg_buf *out, const json_t *finding)
     rg_buf_addf(out, "<div class=\"f\"><p><span class=\"v %s\">%s</span> ", verdict, verdict);
     if (subject[0]) {
         rg_buf_add_text(out, "<b>");
-        add_escaped(out, subject);
+        rg_buf_add_html(out, subject);
         rg_buf_add_text(out, "</b>: ");
     }
-    add_escaped(out, text_of(finding, "summary"));
+    rg_buf_add_html(out, text_of(finding, "summary"));
     rg_buf_add_text(out, "</p><dl>");
     add_row(out, "value", text_of(finding, "value"));
     add_row(out, "read at", text_of(finding, "where"));
     rg_buf_add_text(out, "</dl>");
     if (remedy[0]) {
         rg_buf_add_text(out, "<pre>");
-        add_escaped(out, remedy);
+        rg_buf_add_html(out, remedy);
         rg_buf_add_text(out, "</pre>");
     }
     rg_buf_add_text(out, "</div>\n");
@@ -106,9 +84,9 @@ static void add_check(struct rg_buf *out, const json_t *check)
     const struct rg_check *known = rg_check_find(id);
     rg_buf_addf(out, "<details%s><summary><span class=\"v %s\">%s</span><code>",
                 is_open ? " open" : "", verdict, verdict);
-    add_escaped(out, id);
+    rg_buf_add_html(out, id);
     rg_buf_add_text(out, "</code><span>");
-    add_escaped(out, text_of(check, "title"));
+    rg_buf_add_html(out, text_of(check, "title"));
     rg_buf_add_text(out, "</span></summary>\n");
     size_t index;
     const json_t *finding;
@@ -118,7 +96,7 @@ static void add_check(struct rg_buf *out, const json_t *check)
     }
     if (known) {
         rg_buf_add_text(out, "<div class=\"f\"><p>");
-        add_escaped(out, known->why);
+        rg_buf_add_html(out, known->why);
         rg_buf_add_text(out, "</p></div>\n");
     }
     rg_buf_add_text(out, "</details>\n");
@@ -136,7 +114,7 @@ static void add_group(struct rg_buf *out, const json_t *report, enum rg_group gr
         }
         if (!begun) {
             rg_buf_add_text(out, "<h2>");
-            add_escaped(out, rg_group_title(group));
+            rg_buf_add_html(out, rg_group_title(group));
             rg_buf_add_text(out, "</h2>\n");
             begun = true;
         }
@@ -149,18 +127,18 @@ static void add_title(struct rg_buf *out, const json_t *report)
     const json_t *counts = json_object_get(report, "counts");
     const char *verdict = class_of(report);
     rg_buf_add_text(out, "<title>railgate doctor: ");
-    add_escaped(out, text_of(report, "host"));
+    rg_buf_add_html(out, text_of(report, "host"));
     rg_buf_addf(out, "</title></head><body>\n<h1><span class=\"v %s\">%s</span> ", verdict,
                 verdict);
-    add_escaped(out, text_of(report, "host"));
+    rg_buf_add_html(out, text_of(report, "host"));
     rg_buf_add_text(out, " for ");
-    add_escaped(out, text_of(report, "profile"));
+    rg_buf_add_html(out, text_of(report, "profile"));
     rg_buf_add_text(out, "</h1>\n<p>");
-    add_escaped(out, text_of(report, "time"));
+    rg_buf_add_html(out, text_of(report, "time"));
     rg_buf_add_text(out, ", ");
-    add_escaped(out, text_of(report, "os"));
+    rg_buf_add_html(out, text_of(report, "os"));
     rg_buf_add_text(out, ", Linux ");
-    add_escaped(out, text_of(report, "kernel"));
+    rg_buf_add_html(out, text_of(report, "kernel"));
     static const char *const names[] = {"ok", "warn", "fail", "skip"};
     for (size_t i = 0; i < RG_ARRAY_LENGTH(names); i++) {
         rg_buf_addf(out, ", <span class=\"%s\">%lld %s</span>", names[i],
@@ -178,7 +156,7 @@ void rg_report_html(const json_t *report, struct rg_buf *out)
     json_array_foreach(json_object_get(report, "hung"), index, path)
     {
         rg_buf_add_text(out, "<p class=\"fail\">Reading ");
-        add_escaped(out, json_is_string(path) ? json_string_value(path) : "");
+        rg_buf_add_html(out, json_is_string(path) ? json_string_value(path) : "");
         rg_buf_add_text(out, " hangs in the kernel; it was left out.</p>\n");
     }
     for (int group = 0; group < RG_GROUP_COUNT; group++) {

@@ -71,7 +71,6 @@ struct dc_rail {
     uint32_t operations; /* depth of a lane */
     uint32_t send_room;  /* work requests */
     uint8_t reads_out;
-    atomic_size_t users; /* lanes and regions */
     pthread_mutex_t handle_lock;
     struct handle *handles[HANDLES_MAX];
     size_t handle_count;
@@ -290,7 +289,7 @@ static int dc_rail_open(const struct rg_rail_config *config, struct rg_rail **re
 static void dc_rail_close(struct rg_rail *public)
 {
     struct dc_rail *rail = rail_of(public);
-    RG_ASSERT(atomic_load(&rail->users) == 0);
+    RG_ASSERT(atomic_load(&rail->port.users) == 0);
     close_rail(rail);
 }
 
@@ -307,12 +306,8 @@ static int dc_region_register(struct rg_rail *public, void *address, uint64_t le
                               unsigned access, struct rg_region **ret_region, struct rg_error *err)
 {
     struct dc_rail *rail = rail_of(public);
-    int rc = rg_port_register(&rail->port, address, length, rg_port_access(access, false, false),
-                              ret_region, err);
-    if (rc == 0) {
-        atomic_fetch_add(&rail->users, 1);
-    }
-    return rc;
+    return rg_port_register(&rail->port, address, length, rg_port_access(access, false, false),
+                            ret_region, err);
 }
 
 static int dc_region_register_dmabuf(struct rg_rail *public, int dmabuf_fd, uint64_t fd_offset,
@@ -320,19 +315,13 @@ static int dc_region_register_dmabuf(struct rg_rail *public, int dmabuf_fd, uint
                                      struct rg_region **ret_region, struct rg_error *err)
 {
     struct dc_rail *rail = rail_of(public);
-    int rc = rg_port_register_dmabuf(&rail->port, dmabuf_fd, fd_offset, address, length,
-                                     rg_port_access(access, true, false), ret_region, err);
-    if (rc == 0) {
-        atomic_fetch_add(&rail->users, 1);
-    }
-    return rc;
+    return rg_port_register_dmabuf(&rail->port, dmabuf_fd, fd_offset, address, length,
+                                   rg_port_access(access, true, false), ret_region, err);
 }
 
 static void dc_region_deregister(struct rg_region *region)
 {
-    struct dc_rail *rail = rail_of(region->rail);
-    rg_port_deregister(&rail->port, region);
-    atomic_fetch_sub(&rail->users, 1);
+    rg_port_deregister(&rail_of(region->rail)->port, region);
 }
 
 /* ---- Address handles ---- */
@@ -533,7 +522,7 @@ static int dc_lane_open(struct rg_rail *public, struct rg_lane **ret_lane, struc
         rg_queue_close(&lane->queue);
         return rc;
     }
-    atomic_fetch_add(&rail->users, 1);
+    atomic_fetch_add(&rail->port.users, 1);
     *ret_lane = &RG_TAKE(lane)->public;
     return 0;
 }
@@ -546,7 +535,7 @@ static void dc_lane_close(struct rg_lane *public)
     rg_queue_close(&lane->queue);
     release_handle(lane);
     free(lane);
-    atomic_fetch_sub(&rail->users, 1);
+    atomic_fetch_sub(&rail->port.users, 1);
 }
 
 static int dc_lane_reset(struct rg_lane *public, struct rg_error *err)

@@ -653,6 +653,7 @@ static int wrap_region(struct ibv_mr *mr, struct rg_port *port, uint64_t address
     region->address = address;
     region->access = flags;
     region->takes_windows = (flags & IBV_ACCESS_MW_BIND) != 0;
+    atomic_fetch_add(&port->users, 1);
     *ret_region = &region->public;
     return 0;
 }
@@ -694,4 +695,5 @@ void rg_port_deregister(struct rg_port *port, struct rg_region *public)
      * gone, and then there is nothing left to do. */
     (void)port->verbs->dereg_mr(region->mr);
     free(region);
+    atomic_fetch_sub(&port->users, 1);
 }

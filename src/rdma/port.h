@@ -37,6 +37,7 @@ struct rg_port {
     uint8_t traffic_class;
     uint32_t mtu;           /* bytes: the port's active MTU or the configured one, the smaller */
     uint64_t message_bytes; /* one work request moves at most so much */
+    atomic_size_t users;    /* regions and lanes; none may be left when the rail is closed */
     pthread_mutex_t event_lock;
     atomic_bool is_down;   /* by an event */
     atomic_bool is_broken; /* the device or the library */

@@ -62,7 +62,6 @@ struct rc_rail {
     bool has_windows;    /* memory windows of type 2 */
     uint8_t reads_in;    /* RDMA READs that a queue pair answers at a time */
     uint8_t reads_out;   /* and that it makes */
-    atomic_size_t users; /* lanes and regions */
 };
 
 /* Named after what the lane waits for; LANE_FOR_RESET is what its queue says. */
@@ -177,7 +176,7 @@ static int rc_rail_open(const struct rg_rail_config *config, struct rg_rail **re
 static void rc_rail_close(struct rg_rail *public)
 {
     struct rc_rail *rail = rail_of(public);
-    RG_ASSERT(atomic_load(&rail->users) == 0);
+    RG_ASSERT(atomic_load(&rail->port.users) == 0);
     rg_port_close(&rail->port);
     free(rail);
 }
@@ -197,12 +196,8 @@ static int rc_region_register(struct rg_rail *public, void *address, uint64_t le
                               unsigned access, struct rg_region **ret_region, struct rg_error *err)
 {
     struct rc_rail *rail = rail_of(public);
-    int rc = rg_port_register(&rail->port, address, length,
-                              rg_port_access(access, false, rail->has_windows), ret_region, err);
-    if (rc == 0) {
-        atomic_fetch_add(&rail->users, 1);
-    }
-    return rc;
+    return rg_port_register(&rail->port, address, length,
+                            rg_port_access(access, false, rail->has_windows), ret_region, err);
 }
 
 static int rc_region_register_dmabuf(struct rg_rail *public, int dmabuf_fd, uint64_t fd_offset,
@@ -210,20 +205,14 @@ static int rc_region_register_dmabuf(struct rg_rail *public, int dmabuf_fd, uint
                                      struct rg_region **ret_region, struct rg_error *err)
 {
     struct rc_rail *rail = rail_of(public);
-    int rc =
-        rg_port_register_dmabuf(&rail->port, dmabuf_fd, fd_offset, address, length,
-                                rg_port_access(access, true, rail->has_windows), ret_region, err);
-    if (rc == 0) {
-        atomic_fetch_add(&rail->users, 1);
-    }
-    return rc;
+    return rg_port_register_dmabuf(&rail->port, dmabuf_fd, fd_offset, address, length,
+                                   rg_port_access(access, true, rail->has_windows), ret_region,
+                                   err);
 }
 
 static void rc_region_deregister(struct rg_region *region)
 {
-    struct rc_rail *rail = rail_of(region->rail);
-    rg_port_deregister(&rail->port, region);
-    atomic_fetch_sub(&rail->users, 1);
+    rg_port_deregister(&rail_of(region->rail)->port, region);
 }
 
 /* ---- Queue pair states ---- */
@@ -344,7 +333,7 @@ static int rc_lane_open(struct rg_rail *public, struct rg_lane **ret_lane, struc
         close_queues(lane);
         return rc;
     }
-    atomic_fetch_add(&rail->users, 1);
+    atomic_fetch_add(&rail->port.users, 1);
     *ret_lane = &RG_TAKE(lane)->public;
     return 0;
 }
@@ -355,7 +344,7 @@ static void rc_lane_close(struct rg_lane *public)
     struct rc_rail *rail = lane->rail;
     close_queues(lane);
     free(lane);
-    atomic_fetch_sub(&rail->users, 1);
+    atomic_fetch_sub(&rail->port.users, 1);
 }
 
 static int rc_lane_reset(struct rg_lane *public, struct rg_error *err)

@@ -38,12 +38,22 @@ static void test_take_after_failure_is_null(void **state)
     assert_null(rg_buf_take(&buf));
 }
 
+static void test_html_cannot_end_text_or_attribute(void **state)
+{
+    (void)state;
+    RG_BUF(buf, 256);
+    rg_buf_add_html(&buf, "<a b=\"c\" d='e'>&amp; \xec\x9e\xa5");
+    assert_string_equal(rg_buf_text(&buf), "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;amp; "
+                                           "\xec\x9e\xa5");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grows_to_the_ceiling_and_no_further),
         cmocka_unit_test(test_take_hands_over_the_content),
         cmocka_unit_test(test_take_after_failure_is_null),
+        cmocka_unit_test(test_html_cannot_end_text_or_attribute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
