@@ -212,13 +212,18 @@ int rg_posix_object_delete(struct rg_store *store, struct span name, struct span
     rc = rc ? rc : rg_posix_mount_at(bucket, parent_fd, &removal.mount, err);
     rc = rc ? rc : remove_object(&removal, conditions, err);
     none = removal.removed;
-    if (rc || !removal.did) {
+    if (rc) {
         return rc;
     }
+    /* Also where nothing was there: whoever removed it may still be making that durable, or have
+     * failed at it, and this is acknowledged as well. */
     RG_CRASH_POINT("delete.done");
     rc = rg_posix_names_sync(bucket->posix, removal.mount, parent_fd, -1, err);
     if (rc) {
         return rc;
+    }
+    if (!removal.did) {
+        return 0;
     }
     rg_posix_sidecar_remove(bucket, &removal.removed);
     rg_posix_empty_directories_remove(bucket, split.parent);

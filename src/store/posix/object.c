@@ -259,7 +259,7 @@ static int save(struct edit *edit, struct rg_error *err)
     }
     RG_CRASH_POINT("edit.written");
     rc = edit->info.is_directory ? rg_posix_names_sync(posix, edit->mount, edit->fd, -1, err)
-                                 : rg_posix_data_sync(posix, edit->fd, err);
+                                 : rg_posix_data_sync(posix, edit->mount, edit->fd, err);
     if (rc) {
         return rc;
     }

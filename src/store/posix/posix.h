@@ -60,6 +60,7 @@ struct rg_posix_mount {
     uint64_t magic; /* statfs f_type */
     char type[64];  /* its name, for people */
     bool lustre;
+    bool local;       /* a file system of this kernel alone, with its own journal or none */
     bool xattrs;      /* user xattrs on files and directories */
     size_t xattr_max; /* bytes a record may take in the xattr; more goes to a sidecar */
     bool tmpfile;     /* O_TMPFILE, and linkat of it by /proc/self/fd */
@@ -312,8 +313,10 @@ int rg_posix_mkdir(struct rg_posix *posix, int directory_fd, const char *name);
 int rg_posix_names_sync(struct rg_posix *posix, const struct rg_posix_mount *mount,
                         int directory_fd, int file_fd, struct rg_error *err) RG_CHECK;
 
-/* fsync of a file, nothing at durability `none`. */
-int rg_posix_data_sync(struct rg_posix *posix, int fd, struct rg_error *err) RG_CHECK;
+/* fsync of a file, nothing at durability `none`. This and the one above are the only ways to make
+ * anything durable: they do not take fsync's word for it. */
+int rg_posix_data_sync(struct rg_posix *posix, const struct rg_posix_mount *mount, int fd,
+                       struct rg_error *err) RG_CHECK;
 
 /* Appends a random hidden name: ".railgate-tmp-" and 32 hex digits. */
 #define RG_POSIX_TEMP_NAME (sizeof RG_POSIX_TEMP_PREFIX + 32)
@@ -468,8 +471,9 @@ int rg_posix_record_write(struct rg_posix_bucket *bucket, const struct rg_posix_
  */
 int rg_posix_record_file_read(int directory_fd, const char *name, struct rg_record *ret_record,
                               bool *ret_found, struct rg_error *err) RG_CHECK;
-int rg_posix_record_file_write(struct rg_posix *posix, int directory_fd, const char *name,
-                               const struct rg_record *record, struct rg_error *err) RG_CHECK;
+int rg_posix_record_file_write(struct rg_posix *posix, const struct rg_posix_mount *mount,
+                               int directory_fd, const char *name, const struct rg_record *record,
+                               struct rg_error *err) RG_CHECK;
 
 /* Removes the sidecar a record points to, if any; a failure leaves it to the sweeper. */
 void rg_posix_sidecar_remove(struct rg_posix_bucket *bucket, const struct rg_record *record);

@@ -428,6 +428,7 @@ static int run_probes(struct rg_posix *posix, int dir, struct rg_posix_mount *mo
     mount->device = st.st_dev;
     mount->magic = (uint64_t)fs.f_type & 0xffffffffu;
     mount->lustre = mount->magic == MAGIC_LUSTRE;
+    mount->local = is_local(mount->magic);
     struct options options;
     read_options(st.st_dev, &options);
     if (options.type[0]) {
@@ -464,7 +465,7 @@ static int run_probes(struct rg_posix *posix, int dir, struct rg_posix_mount *mo
     mount->dir_fsync = !is_masked(posix, RG_FEATURE_DIR_FSYNC) && !mount->lustre && fsync(dir) == 0;
     mount->exact_times = !is_masked(posix, RG_FEATURE_FINE_TIMES) && probe_exact_times(dir);
     mount->fine_times =
-        !is_masked(posix, RG_FEATURE_FINE_TIMES) && is_local(mount->magic) && probe_fine_times(dir);
+        !is_masked(posix, RG_FEATURE_FINE_TIMES) && mount->local && probe_fine_times(dir);
     mount->stripes = mount->lustre && rg_posix_stripes_probe(dir);
     mount->locks = !is_masked(posix, RG_FEATURE_LOCKS) && probe_locks(dir);
     mount->shared_locks = mount->locks && !options.localflock && !options.noflock;

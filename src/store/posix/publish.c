@@ -51,7 +51,7 @@ int rg_posix_seal(struct rg_posix_bucket *bucket, const struct rg_posix_temp *te
             return rc;
         }
         RG_CRASH_POINT("seal.recorded");
-        rc = rg_posix_data_sync(bucket->posix, temp->fd, err);
+        rc = rg_posix_data_sync(bucket->posix, temp->mount, temp->fd, err);
         /* A file system that writes back late may set the time again while it does. */
         if (rc == 0 && fstat(temp->fd, &st) < 0) {
             rc = rg_fail_storage(err, errno, "looking at the file written");

@@ -399,8 +399,9 @@ static int write_all(int fd, struct span bytes, struct rg_error *err)
     return 0;
 }
 
-int rg_posix_record_file_write(struct rg_posix *posix, int directory_fd, const char *name,
-                               const struct rg_record *record, struct rg_error *err)
+int rg_posix_record_file_write(struct rg_posix *posix, const struct rg_posix_mount *mount,
+                               int directory_fd, const char *name, const struct rg_record *record,
+                               struct rg_error *err)
 {
     RG_BUF(bytes, RG_RECORD_BYTES_MAX);
     int rc = rg_record_encode(record, &bytes, err);
@@ -413,7 +414,7 @@ int rg_posix_record_file_write(struct rg_posix *posix, int directory_fd, const c
         return rg_fail_storage(err, errno, "making a record's file");
     }
     rc = write_all(fd, rg_buf_span(&bytes), err);
-    rc = rc ? rc : rg_posix_data_sync(posix, fd, err);
+    rc = rc ? rc : rg_posix_data_sync(posix, mount, fd, err);
     if (close(RG_TAKE_FD(fd)) < 0 && rc == 0) {
         rc = rg_fail_storage(err, errno, "closing a record's file");
     }
@@ -434,7 +435,7 @@ static int write_sidecar(struct rg_posix_bucket *bucket, struct rg_record *recor
     rg_random_bytes(record->sidecar, sizeof record->sidecar);
     char name[RG_POSIX_SIDECAR_ID + 1];
     sidecar_name(record, name);
-    rc = rg_posix_record_file_write(bucket->posix, sidecar_fd, name, record, err);
+    rc = rg_posix_record_file_write(bucket->posix, bucket->mount, sidecar_fd, name, record, err);
     if (rc) {
         return rc;
     }

@@ -256,7 +256,7 @@ int rg_posix_upload_create(struct rg_store *store, struct span name, struct span
         return rc;
     }
     RG_CRASH_POINT("upload.made");
-    rc = rg_posix_record_file_write(posix, fd, RG_POSIX_UPLOAD_FILE, &record, err);
+    rc = rg_posix_record_file_write(posix, bucket->mount, fd, RG_POSIX_UPLOAD_FILE, &record, err);
     RG_CRASH_POINT("upload.recorded");
     rc = rc ? rc : rg_posix_names_sync(posix, bucket->mount, fd, -1, err);
     rc = rc ? rc : rg_posix_names_sync(posix, bucket->mount, hash_fd, -1, err);
@@ -389,7 +389,7 @@ static int commit_part(struct rg_writer *writer, const struct rg_part_info *part
     struct stat st;
     int rc = rg_posix_writer_finish(writer, err);
     rc = rc ? rc : write_part_record(writer, part, &st, err);
-    rc = rc ? rc : rg_posix_data_sync(writer->posix, writer->temp.fd, err);
+    rc = rc ? rc : rg_posix_data_sync(writer->posix, writer->temp.mount, writer->temp.fd, err);
     if (rc) {
         return rc;
     }
@@ -672,6 +672,16 @@ static int etag_of_request(const struct rg_complete_request *request, char etag[
     return rg_etag_multipart(digests, request->count, etag, err);
 }
 
+/* Who made the object visible may still be making it durable, or have failed at that. */
+static int sync_done(struct upload *upload, struct rg_object *object, struct rg_error *err)
+{
+    rg_autoclose int parent_fd = -1;
+    struct rg_posix_mount *mount = NULL;
+    int rc = rg_posix_parent_open(upload->bucket, &upload->split, false, &parent_fd, err);
+    rc = rc ? rc : rg_posix_mount_at(upload->bucket, parent_fd, &mount, err);
+    return rc ? rc : rg_posix_names_sync(upload->bucket->posix, mount, parent_fd, object->fd, err);
+}
+
 /* The upload is no more: the same request may have succeeded before. */
 static int answer_again(struct upload *upload, const struct rg_complete_request *request,
                         struct rg_completed *ret_completed, struct rg_error *err)
@@ -683,6 +693,7 @@ static int answer_again(struct upload *upload, const struct rg_complete_request 
     }
     char etag[RG_ETAG_MAX + 1];
     rc = etag_of_request(request, etag, err);
+    rc = rc ? rc : sync_done(upload, object, err);
     if (rc == 0 && strcmp(etag, object->info.meta.etag) == 0) {
         struct rg_completed completed = {
             .written = {.modified = object->info.modified, .size = object->info.size},

@@ -1,28 +1,63 @@
 /*
  * What an acknowledgement promises after a power cut, on XFS in a loop file: right after the call
  * returned the file system is shut down without writing its log, mounted again, and looked at.
+ * And what it promises when the file system shuts itself down under a call, and another's fsync is
+ * the one to be told: the linker puts the function below in the place of fsync (--wrap).
  */
 #include "tree.h"
 
 #include "store/posix/posix.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SHUTDOWN    _IOR('X', 125, uint32_t) /* XFS_IOC_GOINGDOWN */
 #define WITHOUT_LOG 2u                       /* XFS_FSOP_GOING_FLAGS_NOLOGFLUSH */
 
-static void cut_power(struct tree *tree)
+static void shut_down(const char *root)
 {
-    int fd = open(tree->root, O_RDONLY | O_DIRECTORY);
+    int fd = open(root, O_RDONLY | O_DIRECTORY);
     uint32_t how = WITHOUT_LOG;
     assert_true(fd >= 0);
     assert_int_equal(ioctl(fd, SHUTDOWN, &how), 0);
     close(fd);
+}
+
+/* Before the n-th fsync from now on (0: none) the log dies, and an fsync of something else is told.
+ */
+static unsigned syncs_left;
+static const char *dying_root;
+static bool hidden; /* that fsync itself was told nothing */
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    if (syncs_left == 0 || --syncs_left > 0) {
+        return __real_fsync(fd);
+    }
+    char path[1024];
+    snprintf(path, sizeof path, "%s/other", dying_root);
+    int other = open(path, O_RDWR | O_CREAT, 0600);
+    assert_true(other >= 0);
+    assert_int_equal(fchmod(other, 0644), 0);
+    shut_down(dying_root);
+    assert_int_equal(__real_fsync(other), -1);
+    assert_int_equal(errno, EIO);
+    close(other);
+    int rc = __real_fsync(fd);
+    hidden = hidden || rc == 0;
+    return rc;
+}
+
+static void mount_again(struct tree *tree)
+{
     tree_close(tree);
     assert_int_equal(umount2(tree->root, 0), 0);
     char command[1024];
@@ -31,6 +66,12 @@ static void cut_power(struct tree *tree)
     RG_BUF(summary, 4096);
     assert_int_equal(rg_store_posix_open(tree->root, &tree->settings, &tree->store, &summary, NULL),
                      0);
+}
+
+static void cut_power(struct tree *tree)
+{
+    shut_down(tree->root);
+    mount_again(tree);
 }
 
 static void open_with(struct tree *tree, const char *durability, const char *mask)
@@ -167,6 +208,304 @@ static void test_durability_data_keeps_objects_whole(void **state)
     tree_remove(&tree);
 }
 
+/* ---- A log that dies ---- */
+
+static char upload_id[RG_UPLOAD_ID_LENGTH + 1];
+static struct rg_complete_part wanted_part;
+
+static void prepare_nothing(struct tree *tree)
+{
+    assert_int_equal(try_delete(tree, "n/e/w", NULL), 0);
+    assert_int_equal(try_delete(tree, "f/o/", NULL), 0);
+}
+
+static void prepare_old(struct tree *tree)
+{
+    put(tree, "a/b", "old");
+    put(tree, "f/o/", "");
+}
+
+static int act_create(struct tree *tree)
+{
+    return try_put(tree, "n/e/w", text("new"), NULL, NULL, NULL);
+}
+
+static void check_create(struct tree *tree)
+{
+    expect(tree, "n/e/w", "new");
+}
+
+static int act_overwrite(struct tree *tree)
+{
+    return try_put(tree, "a/b", text("new"), NULL, NULL, NULL);
+}
+
+static void check_overwrite(struct tree *tree)
+{
+    expect(tree, "a/b", "new");
+}
+
+static int act_delete(struct tree *tree)
+{
+    return try_delete(tree, "a/b", NULL);
+}
+
+static void check_delete(struct tree *tree)
+{
+    expect_absent(tree, "a/b");
+}
+
+/* By somebody else, who did not sync: what is then told of it must be true as well. */
+static int act_delete_absent(struct tree *tree)
+{
+    assert_int_equal(unlink(path_of(tree, "a/b")), 0);
+    return try_delete(tree, "a/b", NULL);
+}
+
+static int act_folder(struct tree *tree)
+{
+    return try_put(tree, "f/o/", text(""), NULL, NULL, NULL);
+}
+
+static void check_folder(struct tree *tree)
+{
+    expect(tree, "f/o/", "");
+}
+
+static int act_remove_folder(struct tree *tree)
+{
+    return try_delete(tree, "f/o/", NULL);
+}
+
+static void check_remove_folder(struct tree *tree)
+{
+    expect_absent(tree, "f/o/");
+}
+
+static int act_tag(struct tree *tree)
+{
+    struct rg_pairs tags = RG_PAIRS_INIT;
+    assert_int_equal(rg_tags_add(&tags, RG_TAG_OBJECT, text("k"), text("v"), NULL), 0);
+    int rc = rg_store_object_tags_set(tree->store, BUCKET, text("a/b"), &tags, NULL);
+    rg_pairs_free(&tags);
+    return rc;
+}
+
+static void check_tag(struct tree *tree)
+{
+    struct rg_object_info info = info_of(tree, "a/b");
+    const char *value = rg_pairs_find(&info.meta.tags, text("k"));
+    assert_non_null(value);
+    assert_string_equal(value, "v");
+    rg_object_info_free(&info);
+}
+
+static void prepare_no_bucket(struct tree *tree)
+{
+    int rc = rg_store_bucket_delete(tree->store, text("second"), NULL);
+    assert_true(rc == 0 || rc == -RG_NO_SUCH_BUCKET);
+}
+
+static void prepare_bucket(struct tree *tree)
+{
+    int rc = rg_store_bucket_create(tree->store, text("second"), NULL);
+    assert_true(rc == 0 || rc == -RG_BUCKET_ALREADY_OWNED);
+}
+
+static int act_bucket(struct tree *tree)
+{
+    return rg_store_bucket_create(tree->store, text("second"), NULL);
+}
+
+static void check_bucket(struct tree *tree)
+{
+    struct rg_bucket_info info;
+    assert_int_equal(rg_store_bucket_stat(tree->store, text("second"), &info, NULL), 0);
+}
+
+static int act_remove_bucket(struct tree *tree)
+{
+    return rg_store_bucket_delete(tree->store, text("second"), NULL);
+}
+
+static void check_remove_bucket(struct tree *tree)
+{
+    struct rg_bucket_info info;
+    assert_int_equal(rg_store_bucket_stat(tree->store, text("second"), &info, NULL),
+                     -RG_NO_SUCH_BUCKET);
+}
+
+static int act_begin(struct tree *tree)
+{
+    struct rg_meta meta = RG_META_INIT;
+    return rg_store_upload_create(tree->store, BUCKET, text("m/p"), &meta, RG_CHECKSUM_NONE,
+                                  RG_CHECKSUM_FULL_OBJECT, upload_id, NULL);
+}
+
+static void check_begin(struct tree *tree)
+{
+    struct rg_upload_info info;
+    assert_int_equal(
+        rg_store_upload_stat(tree->store, BUCKET, text("m/p"), text(upload_id), &info, NULL), 0);
+    rg_upload_info_free(&info);
+}
+
+static void prepare_upload(struct tree *tree)
+{
+    put(tree, "m/p", "before");
+    assert_int_equal(act_begin(tree), 0);
+}
+
+static int act_part(struct tree *tree)
+{
+    RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+    struct rg_writer *writer = NULL;
+    struct rg_written written;
+    struct rg_part_info part = {.number = 1};
+    meta_for(&meta, text("part"));
+    memcpy(part.etag, meta.etag, sizeof part.etag);
+    wanted_part = (struct rg_complete_part){.number = 1};
+    memcpy(wanted_part.etag, meta.etag, sizeof meta.etag);
+    int rc = rg_store_part_begin(tree->store, BUCKET, text("m/p"), text(upload_id), 1, -1, &writer,
+                                 NULL);
+    if (rc) {
+        return rc;
+    }
+    rc = rg_store_writer_write(tree->store, writer, "part", 4, NULL);
+    if (rc) {
+        rg_store_writer_abort(tree->store, writer);
+        return rc;
+    }
+    return rg_store_part_commit(tree->store, writer, &part, &written, NULL);
+}
+
+static void check_part(struct tree *tree)
+{
+    struct rg_part_page page;
+    assert_int_equal(
+        rg_store_part_list(tree->store, BUCKET, text("m/p"), text(upload_id), 0, 9, &page, NULL),
+        0);
+    assert_int_equal(page.count, 1);
+    rg_part_page_free(&page);
+}
+
+static void prepare_parts(struct tree *tree)
+{
+    prepare_upload(tree);
+    assert_int_equal(act_part(tree), 0);
+}
+
+static int act_complete(struct tree *tree)
+{
+    struct rg_complete_request request = {
+        .parts = &wanted_part, .count = 1, .part_size_min = 1, .object_size_max = 1000};
+    struct rg_completed completed;
+    return rg_store_upload_complete(tree->store, BUCKET, text("m/p"), text(upload_id), &request,
+                                    &completed, NULL);
+}
+
+static void check_complete(struct tree *tree)
+{
+    expect(tree, "m/p", "part");
+}
+
+static void prepare_done(struct tree *tree)
+{
+    prepare_parts(tree);
+    assert_int_equal(act_complete(tree), 0);
+}
+
+static int act_abort(struct tree *tree)
+{
+    return rg_store_upload_abort(tree->store, BUCKET, text("m/p"), text(upload_id), NULL);
+}
+
+static void check_abort(struct tree *tree)
+{
+    assert_int_equal(act_abort(tree), -RG_NO_SUCH_UPLOAD);
+}
+
+static const struct change {
+    const char *name;
+    void (*prepare)(struct tree *tree);
+    int (*act)(struct tree *tree);
+    void (*check)(struct tree *tree); /* that it happened */
+} changes[] = {
+    {"create", prepare_nothing, act_create, check_create},
+    {"overwrite", prepare_old, act_overwrite, check_overwrite},
+    {"delete", prepare_old, act_delete, check_delete},
+    {"delete what is gone", prepare_old, act_delete_absent, check_delete},
+    {"tag", prepare_old, act_tag, check_tag},
+    {"make a folder", prepare_nothing, act_folder, check_folder},
+    {"remove a folder", prepare_old, act_remove_folder, check_remove_folder},
+    {"make a bucket", prepare_no_bucket, act_bucket, check_bucket},
+    {"remove a bucket", prepare_bucket, act_remove_bucket, check_remove_bucket},
+    {"begin an upload", prepare_nothing, act_begin, check_begin},
+    {"part", prepare_upload, act_part, check_part},
+    {"complete", prepare_parts, act_complete, check_complete},
+    {"complete again", prepare_done, act_complete, check_complete},
+    {"abort", prepare_parts, act_abort, check_abort},
+};
+
+#define SYNCS_MAX 20
+
+/* The log dies before each fsync of the change in turn. */
+static void break_each_sync(struct tree *tree, const struct change *change)
+{
+    for (unsigned n = 1; n < SYNCS_MAX; n++) {
+        change->prepare(tree);
+        sync();
+        dying_root = tree->root;
+        syncs_left = n;
+        int rc = change->act(tree);
+        bool died = syncs_left == 0;
+        syncs_left = 0;
+        assert_true(died || rc == 0);
+        if (died) {
+            mount_again(tree);
+        } else {
+            cut_power(tree);
+        }
+        if (rc == 0) {
+            change->check(tree);
+        }
+        if (!died) {
+            assert_true(n > 1);
+            return;
+        }
+    }
+    fail_msg("%s: more than %d calls of fsync", change->name, SYNCS_MAX);
+}
+
+static void expect_deaths_noticed(const char *durability, const char *mask, bool must_hide)
+{
+    struct tree tree;
+    open_with(&tree, durability, mask);
+    hidden = false;
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(changes); i++) {
+        break_each_sync(&tree, &changes[i]);
+    }
+    if (must_hide && !hidden) { /* a later kernel */
+        print_message("this kernel's fsync tells the truth: nothing was proved\n");
+    }
+    tree_remove(&tree);
+}
+
+static void test_a_dead_log_is_noticed(void **state)
+{
+    expect_deaths_noticed("full", "", true);
+}
+
+static void test_a_dead_log_is_noticed_without_directory_fsync(void **state)
+{
+    expect_deaths_noticed("full", "dir-fsync,o-tmpfile,rename-flags", false);
+}
+
+static void test_a_dead_log_is_noticed_with_sidecars(void **state)
+{
+    expect_deaths_noticed("full", "big-xattr", true);
+}
+
 int main(void)
 {
     struct tree tree;
@@ -180,6 +519,9 @@ int main(void)
         cmocka_unit_test(test_with_sidecars),
         cmocka_unit_test(test_durability_none_is_none),
         cmocka_unit_test(test_durability_data_keeps_objects_whole),
+        cmocka_unit_test(test_a_dead_log_is_noticed),
+        cmocka_unit_test(test_a_dead_log_is_noticed_without_directory_fsync),
+        cmocka_unit_test(test_a_dead_log_is_noticed_with_sidecars),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -512,8 +512,10 @@ static void test_sweeping(void **state)
     int dir = open(path_of(tree, directory), O_RDONLY | O_DIRECTORY);
     assert_true(dir >= 0);
     assert_int_equal(unlinkat(dir, "record", 0), 0);
-    assert_int_equal(
-        rg_posix_record_file_write(rg_posix_of(tree->store), dir, "record", &record, &err), 0);
+    assert_int_equal(rg_posix_record_file_write(rg_posix_of(tree->store),
+                                                rg_posix_of(tree->store)->root_mount, dir, "record",
+                                                &record, &err),
+                     0);
     close(dir);
     rg_upload_info_free(&info);
     sweep(tree);
