@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/attr.h"
 #include "base/clock.h"
+#include "rdma/ofi_address.h"
 
 #include <netdb.h>
 #include <stdlib.h>
@@ -45,11 +46,6 @@ static bool find_local_address(const struct rg_config *config, char *text, size_
     return is_found;
 }
 
-static bool is_over_ip(const char *provider)
-{
-    return strcmp(provider, "tcp") == 0 || strcmp(provider, "tcp;ofi_rxm") == 0;
-}
-
 static void open_rail(struct rg_rails *rails, const struct rg_config *asked,
                       const struct rg_transport *transport, const char *device, const char *address,
                       struct rg_buf *notes)
@@ -81,16 +77,17 @@ static void open_ofi(struct rg_rails *rails, const struct rg_config *config,
     }
     if (config->device) {
         open_rail(rails, config, transport, config->device,
-                  is_over_ip(config->device) && has_local ? local : "", notes);
+                  rg_ofi_is_over_ip(config->device) && has_local ? local : "", notes);
         return;
     }
     for (size_t i = 0; i < RG_ARRAY_LENGTH(ofi_providers) && rails->count < RG_RAILS_MAX; i++) {
         const char *provider = ofi_providers[i];
-        if (is_over_ip(provider) && !has_local) {
+        if (rg_ofi_is_over_ip(provider) && !has_local) {
             rg_buf_addf(notes, "no ofi tcp: \"%s\" cannot be resolved\n", config->name);
             continue;
         }
-        open_rail(rails, config, transport, provider, is_over_ip(provider) ? local : "", notes);
+        open_rail(rails, config, transport, provider, rg_ofi_is_over_ip(provider) ? local : "",
+                  notes);
     }
 }
 

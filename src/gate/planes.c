@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "rdma/dc_key.h"
+#include "rdma/ofi_address.h"
 #include "gate/planes_inside.h"
 
 #include <arpa/inet.h>
@@ -109,6 +110,8 @@ static int read_rail(const struct rg_settings *settings, struct rg_rail_config *
         rc = rg_failf(err, RG_SETTING, "setting rdma-memory is smaller than rdma-slot-size");
     }
     rail->service_level = (uint8_t)settings->rdma_service_level;
+    rail->hop_limit = (uint8_t)settings->rdma_hop_limit;
+    rail->mtu = settings->rdma_mtu == RG_MTU_AUTO ? 0 : 128u << settings->rdma_mtu;
     return rc;
 }
 
@@ -285,66 +288,137 @@ static const char *key_note(const struct rg_planes *planes, enum rg_transport_ki
     return is_known ? " (with the access key that everybody knows: set rdma-dc-key-file)" : "";
 }
 
+/* One rail of a list; that it cannot be opened is said in the summary, and is no failure. */
+static int open_one(struct rg_planes *planes, enum rg_transport_kind kind, struct span name,
+                    const struct rg_rail_config *rail, struct rg_buf *summary, struct rg_error *err)
+{
+    if (planes->count == PLANES_MAX) {
+        return rg_failf(err, RG_SETTING, "more than %u rails are asked for", PLANES_MAX);
+    }
+    int rc = open_plane(planes, kind, rail, err);
+    if (rc == -RG_SETTING || rc == -RG_OUT_OF_MEMORY) {
+        return rc;
+    }
+    const char *label = rg_transport_kind_name(kind);
+    if (rc < 0) {
+        rg_buf_addf(summary, "; not %s%s%.*s: %s", label, name.len ? ":" : "", RG_SPAN_ARG(name),
+                    err->message);
+        return 0;
+    }
+    struct rg_pool_state state;
+    rg_pool_state(planes->planes[planes->count - 1]->pool, &state);
+    if (state.up) {
+        rg_buf_addf(summary, "; %s on %s %s%s%s", state.path, state.device, state.address,
+                    state.is_hardware ? "" : " (software)", key_note(planes, kind));
+    } else {
+        rg_buf_addf(summary, "; %s%s%.*s is down and will be tried again: %s", label,
+                    name.len ? ":" : "", RG_SPAN_ARG(name), state.reason);
+    }
+    return 0;
+}
+
 /* Names in a list that is empty mean: whichever there is. */
-static int open_listed(struct rg_planes *planes, enum rg_transport_kind kind, const char *list,
+static int open_listed(struct rg_planes *planes, enum rg_transport_kind kind,
                        const struct rg_rail_config *base, struct rg_buf *summary,
                        struct rg_error *err)
 {
-    bool any = list[0] == '\0';
+    const char *list = planes->settings->rdma_devices;
     struct span rest = rg_span_text(list);
     while (rest.ptr) {
         struct span name = rg_span_trim(rg_span_cut(&rest, ','));
-        bool is_ofi = kind == RG_TRANSPORT_OFI;
-        if (name.len == 0 && !any) {
-            return rg_failf(err, RG_SETTING, "setting %s: a name is empty",
-                            is_ofi ? "rdma-providers" : "rdma-devices");
+        if (name.len == 0 && list[0]) {
+            return rg_failf(err, RG_SETTING, "setting rdma-devices: a name is empty");
         }
         struct rg_rail_config rail = *base;
-        int rc = is_ofi ? read_provider(name, &rail, err) : read_device(name, &rail, err);
+        int rc = read_device(name, &rail, err);
+        if (rc == 0) {
+            rc = open_one(planes, kind, name, &rail, summary, err);
+        }
         if (rc < 0) {
             return rc;
-        }
-        if (planes->count == PLANES_MAX) {
-            return rg_failf(err, RG_SETTING, "more than %u rails are asked for", PLANES_MAX);
-        }
-        rc = open_plane(planes, kind, &rail, err);
-        if (rc == -RG_SETTING || rc == -RG_OUT_OF_MEMORY) {
-            return rc;
-        }
-        const char *label = rg_transport_kind_name(kind);
-        if (rc < 0) {
-            rg_buf_addf(summary, "; not %s%s%.*s: %s", label, name.len ? ":" : "",
-                        RG_SPAN_ARG(name), err->message);
-            continue;
-        }
-        struct rg_pool_state state;
-        rg_pool_state(planes->planes[planes->count - 1]->pool, &state);
-        if (state.up) {
-            rg_buf_addf(summary, "; %s on %s %s%s%s", state.path, state.device, state.address,
-                        state.is_hardware ? "" : " (software)", key_note(planes, kind));
-        } else {
-            rg_buf_addf(summary, "; %s%s%.*s is down and will be tried again: %s", label,
-                        name.len ? ":" : "", RG_SPAN_ARG(name), state.reason);
         }
     }
     return 0;
 }
 
-static int open_transport(struct rg_planes *planes, enum rg_transport_kind kind,
-                          const struct rg_rail_config *base, struct rg_buf *summary,
-                          struct rg_error *err)
+/* The next of the addresses in `rest`; `all` is the whole list. */
+static int read_address(const char *all, struct span *rest, struct rg_rail_config *rail,
+                        struct rg_error *err)
+{
+    struct span name = rg_span_trim(rg_span_cut(rest, ','));
+    struct span before = rg_span_text(all);
+    if (name.len == 0 || name.len > RG_RAIL_ADDRESS_MAX) {
+        return rg_failf(err, RG_SETTING, "setting rdma-address: an address is empty or too long");
+    }
+    while (before.ptr) {
+        struct span other = rg_span_trim(rg_span_cut(&before, ','));
+        if (other.ptr == name.ptr) {
+            break;
+        }
+        if (rg_span_eq(other, name)) {
+            return rg_failf(err, RG_SETTING, "setting rdma-address: %.*s stands there twice",
+                            RG_SPAN_ARG(name));
+        }
+    }
+    memcpy(rail->address, name.ptr, name.len);
+    rail->address[name.len] = '\0';
+    return 0;
+}
+
+/* Where ofi over IP listens when nobody has said so; "" is the loopback. */
+static const char *default_address(const struct rg_settings *settings)
+{
+    bool is_any = strcmp(settings->address, "0.0.0.0") == 0 || strcmp(settings->address, "::") == 0;
+    return is_any ? "" : settings->address;
+}
+
+/* A provider over IP has a rail for each address, others have one. */
+static int open_provider(struct rg_planes *planes, struct span name,
+                         const struct rg_rail_config *base, struct rg_buf *summary,
+                         struct rg_error *err)
 {
     const struct rg_settings *settings = planes->settings;
     struct rg_rail_config rail = *base;
-    if (kind != RG_TRANSPORT_OFI) {
-        return open_listed(planes, kind, settings->rdma_devices, &rail, summary, err);
+    int rc = read_provider(name, &rail, err);
+    if (rc < 0) {
+        return rc;
     }
-    const char *address = settings->rdma_address[0] ? settings->rdma_address : settings->address;
-    if (strlen(address) > RG_RAIL_ADDRESS_MAX) {
-        return rg_failf(err, RG_SETTING, "setting address is too long for the ofi transport");
+    if (!rg_ofi_is_over_ip(rail.device) || !settings->rdma_address[0]) {
+        const char *own = rg_ofi_is_over_ip(rail.device) ? default_address(settings) : "";
+        if (strlen(own) > RG_RAIL_ADDRESS_MAX) {
+            return rg_failf(err, RG_SETTING, "setting address is too long for the ofi transport");
+        }
+        memcpy(rail.address, own, strlen(own) + 1);
+        return open_one(planes, RG_TRANSPORT_OFI, name, &rail, summary, err);
     }
-    memcpy(rail.address, address, strlen(address) + 1);
-    return open_listed(planes, kind, settings->rdma_providers, &rail, summary, err);
+    struct span rest = rg_span_text(settings->rdma_address);
+    while (rest.ptr) {
+        rc = read_address(settings->rdma_address, &rest, &rail, err);
+        if (rc == 0) {
+            rc = open_one(planes, RG_TRANSPORT_OFI, name, &rail, summary, err);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int open_providers(struct rg_planes *planes, const struct rg_rail_config *base,
+                          struct rg_buf *summary, struct rg_error *err)
+{
+    struct span rest = rg_span_text(planes->settings->rdma_providers);
+    while (rest.ptr) {
+        struct span name = rg_span_trim(rg_span_cut(&rest, ','));
+        if (name.len == 0 && planes->settings->rdma_providers[0]) {
+            return rg_failf(err, RG_SETTING, "setting rdma-providers: a name is empty");
+        }
+        int rc = open_provider(planes, name, base, summary, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
 }
 
 static int open_all(struct rg_planes *planes, struct rg_buf *summary, struct rg_error *err)
@@ -360,7 +434,8 @@ static int open_all(struct rg_planes *planes, struct rg_buf *summary, struct rg_
         enum rg_transport_kind kind = RG_TRANSPORT_COUNT;
         rc = find_kind(rg_span_trim(rg_span_cut(&rest, ',')), &kind, err);
         if (rc == 0 && planes->settings->rdma != RG_RDMA_OFF) {
-            rc = open_transport(planes, kind, &rail, &found, err);
+            rc = kind == RG_TRANSPORT_OFI ? open_providers(planes, &rail, &found, err)
+                                          : open_listed(planes, kind, &rail, &found, err);
         }
         if (rc < 0) {
             return rc;
@@ -729,8 +804,10 @@ static int move(struct rg_planes *planes, const struct rg_plane_transfer *transf
 {
     uint64_t deadline_ms = rg_clock_ms() + (uint64_t)planes->settings->rdma_budget;
     const struct rg_rdma_window *window = transfer->window;
-    struct rg_plane *plane = rg_planes_choose(
-        planes, carries, window, window->has_gid ? window->gid : NULL, transfer->arrival);
+    uint8_t peer[16];
+    bool is_known = rg_window_peer(window, peer);
+    struct rg_plane *plane =
+        rg_planes_choose(planes, carries, window, is_known ? peer : NULL, transfer->arrival);
     RG_ASSERT(plane);
     struct rg_lease lease = {0};
     int rc = rg_pool_lease_for(plane->pool, transfer->window,

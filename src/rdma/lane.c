@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "rdma/gid.h"
 #include "rdma/turn.h"
 
 #include <inttypes.h>
@@ -122,7 +123,7 @@ static void note_rail(struct rg_pool *pool, const struct rg_rail *rail)
     snprintf(pool->device, sizeof pool->device, "%s", rail->device);
     snprintf(pool->address, sizeof pool->address, "%s", rail->address);
     pool->is_hardware = rail->is_hardware;
-    pool->has_gid = rail->gid_index >= 0;
+    pool->has_gid = rg_gid_scope(rail->gid) != RG_GID_ZERO;
     pool->subnet_bits = rail->subnet_bits;
     memcpy(pool->gid, rail->gid, sizeof pool->gid);
 }

@@ -361,7 +361,13 @@ static int set_up(struct rg_port *port, const struct rg_rail_config *config, str
         return rg_failf(err, RG_SERVICE_UNAVAILABLE, "RDMA device %s gives no MTU.",
                         device_name(port));
     }
-    port->mtu = config->mtu ? RG_MIN(port->mtu, config->mtu) : port->mtu;
+    if (config->mtu > port->mtu) {
+        return rg_failf(err, RG_SETTING,
+                        "MTU %u is above the active MTU of port %u of RDMA device %s, %u bytes "
+                        "(rdma-mtu).",
+                        config->mtu, port->number, device_name(port), port->mtu);
+    }
+    port->mtu = config->mtu ? config->mtu : port->mtu;
     port->traffic_class = config->traffic_class == RG_RAIL_AUTO ? detect_traffic_class(port)
                                                                 : (uint8_t)config->traffic_class;
     uint64_t message_bytes = port->port.max_msg_sz ? port->port.max_msg_sz : MESSAGE_BYTES_DEFAULT;

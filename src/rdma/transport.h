@@ -89,7 +89,7 @@ struct rg_rail_config {
     int gid_index;                         /* rc, dc: RG_RAIL_AUTO: by rule */
     int traffic_class;                     /* rc, dc: 0..255; RG_RAIL_AUTO: from the host's DCB */
     uint8_t service_level;
-    uint32_t mtu;        /* rc, dc: bytes; 0: the port's active MTU, else the smaller one */
+    uint32_t mtu;        /* rc, dc: bytes, at most the port's active MTU; 0: that */
     uint8_t hop_limit;   /* rc, dc */
     uint8_t ack_timeout; /* rc, dc: 4.096 us * 2^n, 1..31 */
     uint8_t retry_count; /* rc, dc: 0..7 */
@@ -113,8 +113,8 @@ struct rg_rail {
     char path[RG_RAIL_PATH_MAX + 1];       /* the path's name: "rc", "dc", "ofi:tcp", "ofi:shm" */
     char device[RG_RAIL_NAME_MAX + 1];     /* in use */
     char address[RG_RAIL_ADDRESS_MAX + 1]; /* in use, text; GID or IP */
-    uint8_t gid[16];                       /* rc, dc */
-    unsigned subnet_bits; /* rc, dc: leading bits of the GID that are its subnet; 0: not known */
+    uint8_t gid[16];      /* all zero: none; ofi over IP: its address, IPv4 as ::ffff:a.b.c.d */
+    unsigned subnet_bits; /* leading bits of the GID that are its subnet; 0: not known */
     int gid_index;        /* rc, dc; else -1 */
     int traffic_class;    /* in use; -1: does not apply */
     uint32_t mtu;         /* bytes; 0: does not apply */

@@ -285,6 +285,8 @@ static void obeys_what_was_set(void **state)
     set(RG_SETTING_rdma_gid_index, "0");
     set(RG_SETTING_rdma_traffic_class, "106");
     set(RG_SETTING_rdma_service_level, "5");
+    set(RG_SETTING_rdma_hop_limit, "255");
+    set(RG_SETTING_rdma_mtu, "2048");
     open_planes();
     meet_client(0xffeeddcc, RG_DIRECTION_GET, "10.1.0.77");
     fill_file();
@@ -293,7 +295,45 @@ static void obeys_what_was_set(void **state)
     assert_string_equal(plane.pool.address, "fe80::1");
     assert_int_equal(rail_of_a_get(NULL), 0);
     assert_int_equal(fake.last_ah.sl, 5);
+    assert_int_equal(fake.last_ah.grh.hop_limit, 255);
     assert_int_equal(fake.last_ah.grh.traffic_class, 106);
+}
+
+static void takes_mtu_and_hop_limit_within_their_ranges(void **state)
+{
+    static const char *const mtus[] = {"256", "512", "1024", "2048", "4096"};
+    set(RG_SETTING_rdma_devices, "mlx5_0:1");
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(mtus); i++) {
+        set(RG_SETTING_rdma_mtu, mtus[i]);
+        open_planes();
+        meet_client(0xffeeddcc, RG_DIRECTION_GET, "10.1.0.77");
+        fill_file();
+        size_t first = fake.open_qps;
+        assert_int_equal(rail_of_a_get(NULL), 0);
+        assert_int_equal(fake.open_qps, first + 1);
+        assert_int_equal(fake_qp(first)->steps[1].attributes.path_mtu, IBV_MTU_256 + i);
+        assert_int_equal(fake.last_ah.grh.hop_limit, 64); /* as long as nobody says otherwise */
+        rg_planes_close(RG_TAKE(world.planes));
+        leave_client();
+    }
+    fake.devices[0].ports[0].attributes.active_mtu = IBV_MTU_1024;
+    set(RG_SETTING_rdma_mtu, "2048");
+    expect_refusal("rdma-mtu");
+    static const struct {
+        enum rg_setting_id id;
+        const char *value;
+    } rows[] = {
+        {RG_SETTING_rdma_mtu, "128"},     {RG_SETTING_rdma_mtu, "8192"},
+        {RG_SETTING_rdma_mtu, "1500"},    {RG_SETTING_rdma_mtu, "Auto"},
+        {RG_SETTING_rdma_hop_limit, "0"}, {RG_SETTING_rdma_hop_limit, "256"},
+        {RG_SETTING_rdma_hop_limit, ""},
+    };
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(rows); i++) {
+        int rc = rg_settings_set(&world.settings, rows[i].id, rows[i].value, RG_FROM_OPTION, "test",
+                                 &world.err);
+        assert_int_equal(rc, -RG_SETTING);
+        assert_non_null(strstr(world.err.message, rg_setting_name(rows[i].id)));
+    }
 }
 
 /* As a user without privileges who may lock `limit` bytes; the exit status is the test's. */
@@ -546,6 +586,7 @@ int main(void)
         TEST(starts_without_dc),
         TEST(refuses_devices_that_are_not_there),
         TEST(obeys_what_was_set),
+        TEST(takes_mtu_and_hop_limit_within_their_ranges),
         TEST(adds_up_what_is_locked),
         TEST(chooses_by_the_clients_subnet),
         TEST(chooses_by_the_address_of_the_request),

@@ -221,14 +221,15 @@ static void refuses_settings_that_mean_nothing(void **state)
 
 /* ---- What follows from the port and the host ---- */
 
-static void takes_the_smaller_mtu(void **state)
+static void takes_the_mtu_that_was_asked_for(void **state)
 {
     static const struct {
         enum ibv_mtu active;
         uint32_t wanted, got;
     } rows[] = {
-        {IBV_MTU_1024, 0, 1024}, {IBV_MTU_4096, 2048, 2048}, {IBV_MTU_1024, 4096, 1024},
-        {IBV_MTU_256, 0, 256},   {IBV_MTU_4096, 4096, 4096},
+        {IBV_MTU_1024, 0, 1024},  {IBV_MTU_4096, 2048, 2048}, {IBV_MTU_4096, 256, 256},
+        {IBV_MTU_256, 0, 256},    {IBV_MTU_4096, 4096, 4096}, {IBV_MTU_1024, 1024, 1024},
+        {IBV_MTU_2048, 512, 512},
     };
     for (size_t i = 0; i < RG_ARRAY_LENGTH(rows); i++) {
         fake.devices[0].ports[0].attributes.active_mtu = rows[i].active;
@@ -237,6 +238,12 @@ static void takes_the_smaller_mtu(void **state)
         assert_int_equal(port.mtu, rows[i].got);
         rg_port_close(&port);
     }
+    fake.devices[0].ports[0].attributes.active_mtu = IBV_MTU_1024;
+    config.mtu = 2048;
+    refuse(RG_SETTING, "MTU 2048 is above the active MTU of port 1");
+    config.mtu = 4096;
+    refuse(RG_SETTING, "1024 bytes (rdma-mtu)");
+    config.mtu = 0;
     fake.devices[0].ports[0].attributes.active_mtu = 0;
     refuse(RG_SERVICE_UNAVAILABLE, "MTU");
 }
@@ -460,7 +467,7 @@ int main(void)
         TEST(passes_over_ports_that_are_down),
         TEST(says_why_nothing_fits),
         TEST(refuses_settings_that_mean_nothing),
-        TEST(takes_the_smaller_mtu),
+        TEST(takes_the_mtu_that_was_asked_for),
         TEST(converts_mtus),
         TEST(takes_the_traffic_class_from_the_host),
         TEST(splits_at_the_longest_message),

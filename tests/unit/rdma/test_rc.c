@@ -165,6 +165,7 @@ static void pairs_with_exact_attributes(void **state)
     config.service_level = 5;
     config.traffic_class = 106;
     config.hop_limit = 33;
+    config.mtu = 2048;
     config.ack_timeout = 14;
     config.retry_count = 5;
     config.rnr_retry = 6;
@@ -174,7 +175,7 @@ static void pairs_with_exact_attributes(void **state)
     assert_int_equal(own.qpn, gateway_qp()->ex.qp_base.qp_num);
     assert_int_not_equal(own.psn, 0);
     assert_int_equal(own.lid, 0);
-    assert_int_equal(own.mtu, 4096);
+    assert_int_equal(own.mtu, 2048);
     assert_int_equal(own.reads_max, 8);
     assert_memory_equal(own.gid, rail->gid, 16);
     must(rg_lane_pair(lane, &other, &error));
