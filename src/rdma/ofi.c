@@ -93,7 +93,7 @@
 #define PEERS_PER_LANE 16
 
 /* Windows that one shm endpoint serves before it is renewed: each may come from a new peer. */
-#define SHM_MINTS_PER_ENDPOINT 64
+#define SHM_MINTS_PER_ENDPOINT 200
 
 #define SHM_DIRECTORY      "/dev/shm"
 #define SHM_PREFIX         "railgate-"
@@ -263,8 +263,9 @@ struct ofi_lane {
     uint64_t binds;
     uint64_t refused_at; /* ms; since when it takes no operation; 0: it does */
     uint64_t knock_at;   /* ms; when to look whether it is there at all */
-    uint64_t posted_ns;  /* the last post */
+    uint64_t begun_ns;   /* the last post, or mint */
     uint64_t usual_us;   /* how long operations take, smoothed */
+    bool is_awaited;     /* minted, and nothing has moved since */
     uint64_t nap_us;     /* the last sleep where there is no descriptor; 0: none since a move */
     unsigned mints;      /* since the endpoint was opened */
     unsigned windows;    /* minted and not revoked */
@@ -723,6 +724,27 @@ static struct fi_info *name_endpoint(struct ofi_rail *rail, char role, char *ret
     return info;
 }
 
+/*
+ * libfabric 1.17 writes zeros over the unused end of a new file, half of its 16 MiB. Gives those
+ * pages back: they read the same without.
+ */
+static void trim_own_file(int fd, off_t size)
+{
+    unsigned char piece[32768];
+    off_t end = size - size % (off_t)sizeof piece;
+    while (end > 0) {
+        off_t begin = end - (off_t)sizeof piece;
+        if (pread(fd, piece, sizeof piece, begin) != (ssize_t)sizeof piece || piece[0] != 0 ||
+            memcmp(piece, piece + 1, sizeof piece - 1) != 0) {
+            break;
+        }
+        end = begin;
+    }
+    if (end < size) {
+        (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, end, size - end);
+    }
+}
+
 static int lock_own_file(struct ofi_lane *lane, const char *name, struct rg_error *err)
 {
     rg_autoclose int directory = open(SHM_DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -732,6 +754,7 @@ static int lock_own_file(struct ofi_lane *lane, const char *name, struct rg_erro
         return rg_fail_errno(err, RG_RDMA_NOT_SUPPORTED, errno, "%s/%s cannot be locked",
                              SHM_DIRECTORY, name);
     }
+    trim_own_file(fd, facts.st_size);
     lane->shm_lock_fd = RG_TAKE_FD(fd);
     return 0;
 }
@@ -1142,7 +1165,7 @@ static int post(struct ofi_lane *lane, struct rg_region *region, uint64_t region
         return rg_lane_break(&lane->lane, RG_BROKE_CONNECTION, RG_CAUSE_OTHER, explain(rc), err);
     }
     operation->busy = true;
-    lane->posted_ns = rg_clock_ns();
+    lane->begun_ns = rg_clock_ns();
     lane->refused_at = 0;
     lane->nap_us = 0;
     return 0;
@@ -1230,6 +1253,14 @@ static size_t take_error(struct ofi_lane *lane, struct rg_completion *ret_comple
     return 1;
 }
 
+/* Learns how long one has to wait. */
+static void note_move(struct ofi_lane *lane)
+{
+    uint64_t took_us = RG_MIN((rg_clock_ns() - lane->begun_ns) / 1000, (uint64_t)USUAL_MAX_US);
+    lane->usual_us = (3 * lane->usual_us + took_us) / 4;
+    lane->nap_us = 0;
+}
+
 static int ofi_lane_poll(struct rg_lane *public, struct rg_completion *completions, size_t room,
                          size_t *ret_count, struct rg_error *err)
 {
@@ -1254,9 +1285,7 @@ static int ofi_lane_poll(struct rg_lane *public, struct rg_completion *completio
         }
     }
     if (count > 0) {
-        uint64_t took_us = RG_MIN((rg_clock_ns() - lane->posted_ns) / 1000, (uint64_t)USUAL_MAX_US);
-        lane->usual_us = (3 * lane->usual_us + took_us) / 4;
-        lane->nap_us = 0;
+        note_move(lane);
     }
     *ret_count = count;
     return 0;
@@ -1285,7 +1314,8 @@ static uint64_t next_nap_us(struct ofi_lane *lane)
         /* A thread's sleeps are 50 us too long by default. */
         is_exact = prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL) == 0;
     }
-    if (lane->nap_us == 0 && lane->lane.outstanding > 0 && lane->usual_us / 2 > NAP_FIRST_US) {
+    bool is_expecting = lane->lane.outstanding > 0 || lane->is_awaited;
+    if (lane->nap_us == 0 && is_expecting && lane->usual_us / 2 > NAP_FIRST_US) {
         lane->nap_us = NAP_FIRST_US;
         return lane->usual_us / 2;
     }
@@ -1357,6 +1387,10 @@ static int ofi_lane_progress(struct rg_lane *public, struct rg_error *err)
         moved = moved || count != lane->moved_seen;
         lane->moved_seen = count;
     }
+    if (moved && lane->is_awaited) {
+        note_move(lane);
+        lane->is_awaited = false;
+    }
     if (moved) {
         lane->nap_us = 0;
     }
@@ -1411,6 +1445,9 @@ static int ofi_window_mint(struct rg_lane *public, struct rg_region *region, uin
     snprintf(window->provider, sizeof window->provider, "%s", rail->provider_name);
     lane->mints++;
     lane->windows++;
+    lane->begun_ns = rg_clock_ns();
+    lane->is_awaited = true;
+    lane->nap_us = 0;
     *ret_target = &RG_TAKE(target)->target;
     return 0;
 }

@@ -228,11 +228,14 @@ int rg_lane_open(struct rg_rail *rail, struct rg_lane **ret_lane, struct rg_erro
     return 0;
 }
 
+static void end_progress(struct rg_progress *progress);
+
 void rg_lane_close(struct rg_lane *lane)
 {
     if (!lane) {
         return;
     }
+    end_progress(RG_TAKE(lane->progress));
     unsigned quiet;
     (void)rg_lane_flush(lane, &quiet, NULL);
     transport_of(lane)->lane_close(lane);
@@ -600,7 +603,7 @@ int rg_lane_progress(struct rg_lane *lane, uint32_t timeout_ms, const atomic_boo
     uint64_t start = rg_clock_ns();
     uint64_t deadline = start + (uint64_t)timeout_ms * 1000000;
     uint64_t spin_ns = (uint64_t)lane->rail->config.spin_us * 1000;
-    uint64_t spin_end = start + spin_ns;
+    uint64_t spin_end = start; /* nothing is on its way yet */
     while (!atomic_load_explicit(stop, memory_order_acquire)) {
         int rc = transport_of(lane)->lane_progress(lane, err);
         if (rc < 0) {
@@ -626,10 +629,14 @@ int rg_lane_progress(struct rg_lane *lane, uint32_t timeout_ms, const atomic_boo
     return 0;
 }
 
+/* The thread of a lane; it sleeps between transfers, for a new thread costs as much as one. */
 struct rg_progress {
     struct rg_lane *lane;
     pthread_t thread;
-    atomic_bool stop;
+    pthread_mutex_t mutex; /* whoever has it has the lane */
+    pthread_cond_t wanted;
+    atomic_bool stop; /* nothing is outstanding */
+    bool ends;
     int wake_fd;
     int rc;
     struct rg_error error;
@@ -638,11 +645,62 @@ struct rg_progress {
 static void *run_progress(void *argument)
 {
     struct rg_progress *progress = argument;
-    while (progress->rc == 0 && !atomic_load(&progress->stop)) {
+    RG_MUST(pthread_mutex_lock(&progress->mutex));
+    while (!progress->ends) {
+        if (progress->rc < 0 || atomic_load(&progress->stop)) {
+            RG_MUST(pthread_cond_wait(&progress->wanted, &progress->mutex));
+            continue;
+        }
         progress->rc = rg_lane_progress(progress->lane, 1000, &progress->stop, progress->wake_fd,
                                         &progress->error);
     }
+    RG_MUST(pthread_mutex_unlock(&progress->mutex));
     return NULL;
+}
+
+static void free_progress(struct rg_progress *progress)
+{
+    if (progress->wake_fd >= 0) {
+        close(progress->wake_fd);
+    }
+    RG_MUST(pthread_cond_destroy(&progress->wanted));
+    RG_MUST(pthread_mutex_destroy(&progress->mutex));
+    free(progress);
+}
+
+static int make_progress(struct rg_lane *lane, struct rg_error *err)
+{
+    struct rg_progress *progress = calloc(1, sizeof *progress);
+    if (!progress) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    progress->lane = lane;
+    progress->stop = true;
+    RG_MUST(pthread_mutex_init(&progress->mutex, NULL));
+    RG_MUST(pthread_cond_init(&progress->wanted, NULL));
+    progress->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int failed = progress->wake_fd < 0
+                     ? errno
+                     : pthread_create(&progress->thread, NULL, run_progress, progress);
+    if (failed) {
+        free_progress(progress);
+        return rg_fail_errno(err, RG_OUT_OF_MEMORY, failed, "No thread to drive the transfer");
+    }
+    lane->progress = progress;
+    return 0;
+}
+
+static void end_progress(struct rg_progress *progress)
+{
+    if (!progress) {
+        return;
+    }
+    RG_MUST(pthread_mutex_lock(&progress->mutex));
+    progress->ends = true;
+    RG_MUST(pthread_cond_signal(&progress->wanted));
+    RG_MUST(pthread_mutex_unlock(&progress->mutex));
+    RG_MUST(pthread_join(progress->thread, NULL));
+    free_progress(progress);
 }
 
 int rg_progress_start(struct rg_lane *lane, struct rg_progress **ret_progress, struct rg_error *err)
@@ -651,22 +709,16 @@ int rg_progress_start(struct rg_lane *lane, struct rg_progress **ret_progress, s
         *ret_progress = NULL;
         return 0;
     }
-    struct rg_progress *progress = calloc(1, sizeof *progress);
-    if (!progress) {
-        return rg_fail(err, RG_OUT_OF_MEMORY);
+    int rc = lane->progress ? 0 : make_progress(lane, err);
+    if (rc < 0) {
+        return rc;
     }
-    progress->lane = lane;
-    progress->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int failed = progress->wake_fd < 0
-                     ? errno
-                     : pthread_create(&progress->thread, NULL, run_progress, progress);
-    if (failed) {
-        if (progress->wake_fd >= 0) {
-            close(progress->wake_fd);
-        }
-        free(progress);
-        return rg_fail_errno(err, RG_OUT_OF_MEMORY, failed, "No thread to drive the transfer");
-    }
+    struct rg_progress *progress = lane->progress;
+    RG_MUST(pthread_mutex_lock(&progress->mutex));
+    progress->rc = 0;
+    atomic_store(&progress->stop, false);
+    RG_MUST(pthread_cond_signal(&progress->wanted));
+    RG_MUST(pthread_mutex_unlock(&progress->mutex));
     *ret_progress = progress;
     return 0;
 }
@@ -678,13 +730,14 @@ int rg_progress_stop(struct rg_progress *progress, struct rg_error *err)
     }
     atomic_store_explicit(&progress->stop, true, memory_order_release);
     RG_MUST(eventfd_write(progress->wake_fd, 1));
-    RG_MUST(pthread_join(progress->thread, NULL));
-    close(progress->wake_fd);
+    RG_MUST(pthread_mutex_lock(&progress->mutex));
+    eventfd_t seen;
+    (void)eventfd_read(progress->wake_fd, &seen);
     int rc = progress->rc;
     if (rc < 0 && err) {
         *err = progress->error;
     }
-    free(progress);
+    RG_MUST(pthread_mutex_unlock(&progress->mutex));
     return rc;
 }
 

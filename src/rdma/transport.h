@@ -167,6 +167,7 @@ struct rg_lane {
     enum rg_cause cause;  /* of that */
     bool bound;           /* there is a peer window to post to */
     struct rg_rdma_window window; /* that window */
+    struct rg_progress *progress; /* its thread; NULL before the first rg_progress_start */
 };
 
 /* What the ends of a queue pair tell each other before it can be paired (rc). */
@@ -452,7 +453,7 @@ int rg_lane_progress(struct rg_lane *lane, uint32_t timeout_ms, const atomic_boo
 /*
  * A thread that runs rg_lane_progress while a request is outstanding. From start to stop the lane
  * belongs to that thread: mint before, revoke after. On a rail that needs no progress both do
- * nothing. stop returns what progress returned.
+ * nothing. stop returns what progress returned. The thread itself stays until rg_lane_close.
  */
 struct rg_progress;
 int rg_progress_start(struct rg_lane *lane, struct rg_progress **ret_progress,

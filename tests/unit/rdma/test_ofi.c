@@ -854,6 +854,44 @@ static unsigned count_shm_files(const char *only)
     return count;
 }
 
+/* The provider's file of 16 MiB holds few pages once it is made, and a lane gets new ones in time.
+ */
+static void endpoints_are_small_and_renewed(void **state)
+{
+    if (strcmp(provider, "shm") != 0) {
+        return;
+    }
+    struct rg_rail_config config = rail_config();
+    struct rg_rail *rail;
+    struct rg_lane *lane;
+    struct rg_region *region;
+    char memory[64];
+    char first[128] = "", last[128] = "";
+    assert_int_equal(rg_rail_open(ofi(), &config, &rail, NULL), 0);
+    assert_int_equal(rg_lane_open(rail, &lane, NULL), 0);
+    assert_int_equal(
+        rg_region_register(rail, memory, sizeof memory, RG_ACCESS_REMOTE_WRITE, &region, NULL), 0);
+    for (int i = 0; i < 256; i++) {
+        struct rg_target *target;
+        assert_int_equal(
+            rg_window_mint(lane, region, 0, sizeof memory, RG_DIRECTION_GET, &target, NULL), 0);
+        snprintf(last, sizeof last, "/dev/shm/%.*s", (int)target->window.endpoint_len,
+                 (const char *)target->window.endpoint);
+        if (i == 0) {
+            memcpy(first, last, sizeof first);
+        }
+        struct stat facts;
+        assert_int_equal(stat(last, &facts), 0);
+        assert_true(facts.st_blocks * 512 < 1 << 20);
+        assert_int_equal(rg_window_revoke(target, true, NULL), 0);
+    }
+    assert_string_not_equal(first, last);
+    assert_int_equal(access(first, F_OK), -1);
+    rg_region_deregister(region);
+    rg_lane_close(lane);
+    rg_rail_close(rail);
+}
+
 /* What a killed process leaves in /dev/shm goes when the next rail opens; a live one's stays. */
 static void leftovers_are_removed(void **state)
 {
@@ -913,6 +951,7 @@ static int run_provider(const char *name)
         cmocka_unit_test(revoked_window_is_dead),
         cmocka_unit_test(refuses_hostile_names),
         cmocka_unit_test(leftovers_are_removed),
+        cmocka_unit_test(endpoints_are_small_and_renewed),
         cmocka_unit_test(dead_peer_does_not_hang),
         cmocka_unit_test(stopped_peer_runs_into_the_budget),
         cmocka_unit_test(many_transfers_share_few_slots),
