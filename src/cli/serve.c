@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "gate/gateway.h"
+#include "gate/planes.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -103,6 +104,7 @@ static int serve(const struct rg_settings *settings, const char *root, struct rg
 {
     sigset_t signals;
     block_signals(&signals);
+    rg_planes_preload(settings);
     int rc = raise_file_limit(settings, err);
     if (rc < 0) {
         return rc;

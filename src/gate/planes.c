@@ -421,6 +421,21 @@ static int open_providers(struct rg_planes *planes, const struct rg_rail_config 
     return 0;
 }
 
+void rg_planes_preload(const struct rg_settings *settings)
+{
+    struct rg_error ignored = RG_ERROR_INIT;
+    struct span rest = rg_span_text(settings->rdma_transports);
+    while (rest.ptr && settings->rdma != RG_RDMA_OFF) {
+        enum rg_transport_kind kind;
+        struct span name = rg_span_trim(rg_span_cut(&rest, ','));
+        const struct rg_transport *transport =
+            find_kind(name, &kind, &ignored) == 0 ? rg_transport_find(kind) : NULL;
+        if (transport) {
+            (void)rg_transport_load(transport, &ignored);
+        }
+    }
+}
+
 static int open_all(struct rg_planes *planes, struct rg_buf *summary, struct rg_error *err)
 {
     struct rg_rail_config rail = RG_RAIL_CONFIG_INIT;

@@ -21,6 +21,13 @@
 struct rg_planes;
 
 /*
+ * Loads the libraries of the transports that the settings ask for, while the process still has one
+ * thread (rg_transport_load says why). What cannot be loaded, or is not asked for in words that
+ * rg_planes_open would take, is left to that one to tell.
+ */
+void rg_planes_preload(const struct rg_settings *settings);
+
+/*
  * Opens what the settings ask for and this machine has. *ret_summary (appended) gets one line for
  * people: each rail with its path, device and address, and why the others are not there. With
  * `rdma` off nothing is opened and *ret_planes declines everything. RG_SETTING: a setting is not

@@ -269,17 +269,30 @@ static void takes_objects_by_either(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
+/* What libfabric takes from the environment when it is loaded: ours, or the person's. */
+static void suggests_small_endpoints(void **state)
+{
+    assert_string_equal(getenv("FI_OFI_RXM_BUFFER_SIZE"), "1024");
+    assert_string_equal(getenv("FI_OFI_RXM_MSG_RX_SIZE"), "16"); /* as main has it */
+}
+
 int main(void)
 {
     struct rg_error err = RG_ERROR_INIT;
+    struct rg_settings settings;
+    setenv("FI_OFI_RXM_MSG_RX_SIZE", "16", 1);
+    unsetenv("FI_OFI_RXM_BUFFER_SIZE");
+    assert_int_equal(rg_settings_init(&settings, &err), 0);
+    rg_planes_preload(&settings);
+    rg_settings_free(&settings);
     if (rg_transport_load(&rg_transport_ofi, &err) < 0) {
         print_message("%s\n", err.message);
         return 77; /* skipped */
     }
     const struct CMUnitTest tests[] = {
-        TEST(opens_a_rail_for_each_address),    TEST(opens_one_where_the_listener_is),
-        TEST(refuses_addresses_that_cannot_be), TEST(goes_by_the_address_of_the_request),
-        TEST(takes_objects_by_either),
+        cmocka_unit_test(suggests_small_endpoints), TEST(opens_a_rail_for_each_address),
+        TEST(opens_one_where_the_listener_is),      TEST(refuses_addresses_that_cannot_be),
+        TEST(goes_by_the_address_of_the_request),   TEST(takes_objects_by_either),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
