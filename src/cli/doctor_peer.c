@@ -9,6 +9,8 @@
 #include "host/peer.h"
 #include "host/peer_wire.h"
 
+#include "base/log.h"
+
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +34,7 @@ static struct {
 static const struct rg_cli_option serve_options[] = {
     {"listen", 0, RG_CLI_TEXT, &asked.listen, "ADDRESS", "numeric address to listen on; required"},
     {"port", 0, RG_CLI_NUMBER, &asked.port, "N", "TCP and UDP port; 9002, 0: any"},
-    {"visits", 0, RG_CLI_NUMBER, &asked.visits, "N", "end after so many visits"},
+    {"visits", 0, RG_CLI_NUMBER, &asked.visits, "N", "end after so many visits of another doctor"},
     {NULL, 0, RG_CLI_FLAG, NULL, NULL, NULL},
 };
 
@@ -79,6 +81,17 @@ static void print_ready(const char *address, uint16_t port, void *context)
     (void)fflush(stdout);
 }
 
+static void note_trouble(int os_errno, void *context)
+{
+    (void)context;
+    if (os_errno) {
+        rg_log_warn("doctor.serve.shortage", "visitors have to wait",
+                    RG_FIELD_TEXT("error", strerror(os_errno)));
+    } else {
+        rg_log_info("doctor.serve.open", "visitors are let in again");
+    }
+}
+
 int rg_cli_doctor_serve(int argc, const char **argv)
 {
     int count;
@@ -99,7 +112,8 @@ int rg_cli_doctor_serve(int argc, const char **argv)
                                   .port = (uint16_t)asked.port,
                                   .visits = (unsigned)asked.visits,
                                   .stop = &stop,
-                                  .ready = print_ready};
+                                  .ready = print_ready,
+                                  .trouble = note_trouble};
     return rg_peer_serve(&serve, &err) < 0 ? rg_cli_fail(&err) : RG_EXIT_OK;
 }
 
@@ -153,7 +167,9 @@ static int print_report(const json_t *report)
     size_t index;
     const json_t *finding;
     add_host("here ", json_object_get(report, "own"), &text);
-    add_host("there", json_object_get(report, "other"), &text);
+    if (json_is_object(json_object_get(report, "other"))) {
+        add_host("there", json_object_get(report, "other"), &text);
+    }
     json_array_foreach(json_object_get(report, "findings"), index, finding)
     {
         add_finding(finding, &text);

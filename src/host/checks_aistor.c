@@ -31,11 +31,11 @@ static bool not_here(const struct rg_host_facts *facts, struct rg_findings *find
 static void tell_missing(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_aistor *aistor = &facts->aistor;
-    for (size_t i = 0; i < aistor->missing_count; i++) {
+    for (size_t i = 0; i < aistor->build.missing_count; i++) {
         struct rg_finding *finding =
-            rg_find(findings, RG_VERDICT_FAIL, aistor->missing[i],
+            rg_find(findings, RG_VERDICT_FAIL, aistor->build.missing[i],
                     "A library that %s needs is nowhere.", aistor->program);
-        rg_find_where(finding, &aistor->program_at);
+        rg_find_where(finding, &aistor->build.at);
         rg_remedy_install(finding, facts, "libibverbs rdma-core numactl-libs",
                           "libibverbs1 rdma-core libnuma1");
         rg_find_remedy(finding, "ldd %s | grep 'not found'", aistor->program);
@@ -55,8 +55,8 @@ void judge_ai_build(const struct rg_host_facts *facts, struct rg_findings *findi
     if (!aistor->is_here || !aistor->program[0]) {
         return;
     }
-    if (!rg_reading_ok(&aistor->program_at)) {
-        (void)rg_find_unread(findings, aistor->program, &aistor->program_at);
+    if (!rg_reading_ok(&aistor->build.at)) {
+        (void)rg_find_unread(findings, aistor->program, &aistor->build.at);
         return;
     }
     if (!aistor->is_rdma_build) {
@@ -64,9 +64,9 @@ void judge_ai_build(const struct rg_host_facts *facts, struct rg_findings *findi
             rg_find(findings, RG_VERDICT_FAIL, aistor->program,
                     "This is the standard build: it needs no verbs library and ignores "
                     "MINIO_RDMA_ settings.");
-        rg_find_value(finding, "%s, %zu libraries", aistor->elf.is_static ? "static" : "dynamic",
-                      aistor->elf.count);
-        rg_find_where(finding, &aistor->program_at);
+        rg_find_value(finding, "%s, %zu libraries",
+                      aistor->build.elf.is_static ? "static" : "dynamic", aistor->build.elf.count);
+        rg_find_where(finding, &aistor->build.at);
         rg_find_remedy(finding, "# install the RDMA build, then:");
         rg_find_remedy(finding, "ldd /usr/local/bin/minio.rdma | grep -E "
                                 "'s3rdma|p2p_rdma|ibverbs|rdmacm'");
@@ -74,13 +74,13 @@ void judge_ai_build(const struct rg_host_facts *facts, struct rg_findings *findi
         rg_find_remedy(finding, RESTART);
         return;
     }
-    if (aistor->missing_count) {
+    if (aistor->build.missing_count) {
         tell_missing(facts, findings);
         return;
     }
     struct rg_finding *finding = rg_find(findings, RG_VERDICT_OK, aistor->program,
                                          "The RDMA build, and its libraries are there.");
-    rg_find_where(finding, &aistor->program_at);
+    rg_find_where(finding, &aistor->build.at);
 }
 
 /* ---- AI-ENV ---- */

@@ -4,6 +4,8 @@
 #include "base/attr.h"
 #include "host/check.h"
 #include "host/facts.h"
+#include "host/facts_access.h"
+#include "host/filtered.h"
 #include "host/remedy.h"
 
 #include <errno.h>
@@ -205,6 +207,12 @@ void judge_dev_rdma(const struct rg_host_facts *facts, struct rg_findings *findi
     const struct rg_host_devices *devices = &facts->devices;
     if (devices->rdma_at.state == RG_READ_UNREADABLE) {
         (void)rg_find_unread(findings, "", &devices->rdma_at);
+        return;
+    }
+    if (devices->rdma_count == 0 && !rg_reading_ok(&devices->netdevs_at) &&
+        !rg_reading_ok(&devices->pci_at)) {
+        /* Every kernel has these: sysfs itself is not there to be read. */
+        (void)rg_find_unread(findings, "", &devices->netdevs_at);
         return;
     }
     if (devices->rdma_count == 0) {
@@ -631,7 +639,26 @@ static void judge_service_user(const struct rg_host_facts *facts,
 {
     const struct rg_host_memory *memory = &facts->memory;
     size_t shut = 0;
-    if (!rg_reading_ok(&service->user_at) || !rg_reading_ok(&memory->modes_at)) {
+    const char *user = service->parsed.dynamic_user ? "a dynamic one"
+                       : service->parsed.user[0]    ? service->parsed.user
+                                                    : "root";
+    if (service->unit_at.state == RG_READ_UNREADABLE && !rg_reading_is_absent(&service->unit_at)) {
+        (void)rg_find_unread(findings, service->unit, &service->unit_at);
+        return;
+    }
+    if (!rg_reading_ok(&service->unit_at) || service->user_at.state == RG_READ_NOT_ASKED) {
+        return; /* not installed, or root, whom modes do not stop */
+    }
+    if (!rg_reading_ok(&service->user_at)) {
+        struct rg_finding *finding = rg_find_unread(findings, service->unit, &service->user_at);
+        rg_find_value(finding, "User=%s Group=%s SupplementaryGroups=%s", service->parsed.user,
+                      service->parsed.group, service->parsed.groups);
+        return;
+    }
+    if (!rg_reading_ok(&memory->modes_at)) {
+        if (facts->devices.rdma_count || memory->modes_at.state != RG_READ_MISSING) {
+            (void)rg_find_unread(findings, service->unit, &memory->modes_at);
+        }
         return;
     }
     for (size_t i = 0; i < memory->mode_count; i++) {
@@ -640,11 +667,21 @@ static void judge_service_user(const struct rg_host_facts *facts,
             continue;
         }
         shut++;
-        struct rg_finding *finding = rg_find(findings, RG_VERDICT_FAIL, service->unit,
-                                             "Its user %s may not open /dev/infiniband/%s.",
-                                             service->parsed.user, node->name);
-        rg_find_value(finding, "mode %04o, owner %u, group %u; the user is %u", node->mode,
-                      node->uid, node->gid, service->uid);
+        struct rg_finding *finding =
+            rg_find(findings, RG_VERDICT_FAIL, service->unit,
+                    "Its user %s may not open /dev/infiniband/%s.", user, node->name);
+        RG_BUF(value, 1024);
+        rg_buf_addf(&value, "mode %04o%s, owner %u, group %u; the user is ", node->mode,
+                    node->list_count ? " and an access list" : "", node->uid, node->gid);
+        if (service->uid == UINT32_MAX) {
+            rg_buf_add_text(&value, "a dynamic one, groups");
+        } else {
+            rg_buf_addf(&value, "%u, groups", service->uid);
+        }
+        for (size_t k = 0; k < service->gid_count; k++) {
+            rg_buf_addf(&value, " %u", service->gids[k]);
+        }
+        rg_find_value(finding, "%s, by %s", rg_buf_text(&value), service->user_at.path);
         rg_find_where(finding, &memory->modes_at);
         rg_find_remedy(finding, "chmod 0666 /dev/infiniband/%s   # as rdma-core's udev rules do",
                        node->name);
@@ -655,8 +692,10 @@ static void judge_service_user(const struct rg_host_facts *facts,
     }
     if (memory->mode_count && shut == 0) {
         struct rg_finding *finding =
-            rg_find(findings, RG_VERDICT_OK, service->unit, "Its user %s may open the nodes.",
-                    service->parsed.user);
+            rg_find(findings, RG_VERDICT_OK, service->unit,
+                    service->overrides ? "Its user %s may open the nodes: it has CAP_DAC_OVERRIDE."
+                                       : "Its user %s may open the nodes.",
+                    user);
         rg_find_where(finding, &memory->modes_at);
     }
 }

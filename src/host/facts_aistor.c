@@ -45,23 +45,9 @@ static bool names_rdma(const char *library)
 
 static void read_program(struct rg_source *source, struct rg_host_aistor *aistor)
 {
-    RG_BUF(head, RG_HOST_FILE_MAX);
-    rg_source_read(source, &head, &aistor->program_at, "%s", aistor->program);
-    if (!rg_reading_ok(&aistor->program_at)) {
-        return;
-    }
-    if (!rg_elf_parse(rg_buf_span(&head), &aistor->elf)) {
-        aistor->program_at.state = RG_READ_MALFORMED;
-        return;
-    }
-    for (size_t i = 0; i < aistor->elf.count; i++) {
-        const char *name = aistor->elf.needed[i];
-        aistor->is_rdma_build |= names_rdma(name);
-        if (aistor->missing_count < RG_AISTOR_MISSING && !strchr(name, '/') &&
-            !rg_host_has_library(source, aistor->elf.run_path, name)) {
-            snprintf(aistor->missing[aistor->missing_count++], sizeof aistor->missing[0], "%s",
-                     name);
-        }
+    rg_host_read_program(source, "aistor/program", aistor->program, &aistor->build);
+    for (size_t i = 0; i < aistor->build.elf.count; i++) {
+        aistor->is_rdma_build |= names_rdma(aistor->build.elf.needed[i]);
     }
 }
 

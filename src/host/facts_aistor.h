@@ -5,23 +5,20 @@
 #define RG_HOST_FACTS_AISTOR_H
 
 #include "host/aistor_text.h"
+#include "host/libraries.h"
 #include "host/source.h"
 
 struct rg_host_facts;
 
-#define RG_AISTOR_UNIT    "minio.service"
-#define RG_AISTOR_EARLY   "/etc/default/minio"
-#define RG_AISTOR_LATE    "/etc/minio/config.env"
-#define RG_AISTOR_MISSING 8
+#define RG_AISTOR_UNIT  "minio.service"
+#define RG_AISTOR_EARLY "/etc/default/minio"
+#define RG_AISTOR_LATE  "/etc/minio/config.env"
 
 struct rg_host_aistor {
     bool is_here;
     char program[256];            /* of the unit, else where it usually is; "" */
-    struct rg_reading program_at; /* its ELF header; OK: parsed into */
-    struct rg_elf elf;
+    struct rg_host_program build; /* what it names, and what of that is nowhere */
     bool is_rdma_build;
-    char missing[RG_AISTOR_MISSING][96]; /* libraries that are nowhere */
-    size_t missing_count;
     struct rg_reading early_at; /* /etc/default/minio */
     struct rg_environment early;
     struct rg_reading late_at; /* /etc/minio/config.env */

@@ -562,7 +562,7 @@ void rg_host_read_devices(struct rg_source *source, struct rg_host_facts *facts)
     read_kernels(source, facts);
     read_survey(source, devices);
     if (facts->plan.binary[0]) {
-        rg_host_read_program(source, facts->plan.binary, &devices->program);
+        rg_host_read_program(source, "program", facts->plan.binary, &devices->program);
     }
     read_nodes(source, devices);
 }

@@ -5,14 +5,12 @@
 
 #include "base/attr.h"
 #include "base/checked.h"
+#include "host/facts_access.h"
 #include "host/filtered.h"
 #include "host/mr_probe.h"
 #include "host/words.h"
 
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
-#include <sys/stat.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,9 +32,20 @@ static const char *const unit_directories[] = {
 
 static bool keep_unit_line(struct span line)
 {
-    static const char *const names[] = {
-        "LimitMEMLOCK", "User",     "ExecStart", "EnvironmentFile", "PrivateDevices",
-        "After",        "Requires", "Wants",     "BindsTo",         "DefaultLimitMEMLOCK"};
+    static const char *const names[] = {"LimitMEMLOCK",
+                                        "User",
+                                        "Group",
+                                        "SupplementaryGroups",
+                                        "AmbientCapabilities",
+                                        "DynamicUser",
+                                        "ExecStart",
+                                        "EnvironmentFile",
+                                        "PrivateDevices",
+                                        "After",
+                                        "Requires",
+                                        "Wants",
+                                        "BindsTo",
+                                        "DefaultLimitMEMLOCK"};
     struct span name, value;
     line = rg_span_trim(line);
     if (line.len && line.ptr[0] == '[') {
@@ -174,137 +183,6 @@ static void read_process(struct rg_source *source, struct rg_host_service *servi
                       &service->rdma_max_at, service->rdma_max, sizeof service->rdma_max);
 }
 
-/* ---- What its user may open ---- */
-
-static int tell_user(void *argument, int fd)
-{
-    gid_t gids[RG_HOST_GROUPS_MAX];
-    int count = RG_HOST_GROUPS_MAX;
-    RG_BUF(text, 4096);
-    errno = 0;
-    const struct passwd *user = getpwnam(argument);
-    if (!user) {
-        return errno ? errno : ENOENT;
-    }
-    if (getgrouplist(argument, user->pw_gid, gids, &count) < 0) {
-        count = RG_MIN(count, RG_HOST_GROUPS_MAX);
-    }
-    rg_buf_addf(&text, "%u", user->pw_uid);
-    for (int i = 0; i < count; i++) {
-        rg_buf_addf(&text, " %u", gids[i]);
-    }
-    struct span all = rg_buf_span(&text);
-    return rg_probe_write(fd, all.ptr, all.len);
-}
-
-static int tell_modes(void *argument, int fd)
-{
-    (void)argument;
-    RG_BUF(text, TEXT_BYTES);
-    rg_autoclosedir DIR *directory = opendir("/dev/infiniband");
-    if (!directory) {
-        return errno;
-    }
-    for (const struct dirent *entry; (entry = readdir(directory));) {
-        struct stat st;
-        if ((strncmp(entry->d_name, "uverbs", 6) == 0 || strcmp(entry->d_name, "rdma_cm") == 0) &&
-            fstatat(dirfd(directory), entry->d_name, &st, 0) == 0) {
-            rg_buf_addf(&text, "%s %o %u %u\n", entry->d_name, st.st_mode & 07777, st.st_uid,
-                        st.st_gid);
-        }
-    }
-    struct span all = rg_buf_span(&text);
-    return rg_probe_write(fd, all.ptr, all.len);
-}
-
-static bool take_octal(struct span word, uint32_t *ret_mode)
-{
-    uint32_t mode = 0;
-    for (size_t i = 0; i < word.len; i++) {
-        if (word.ptr[i] < '0' || word.ptr[i] > '7' || mode > 07777) {
-            return false;
-        }
-        mode = mode * 8 + (uint32_t)(word.ptr[i] - '0');
-    }
-    *ret_mode = mode;
-    return word.len > 0;
-}
-
-static bool take_id(struct span *line, uint32_t *ret_id)
-{
-    struct span word;
-    uint64_t number;
-    if (!rg_words_next(line, &word) || !rg_span_to_u64(word, &number) || number > UINT32_MAX) {
-        return false;
-    }
-    *ret_id = (uint32_t)number;
-    return true;
-}
-
-bool rg_host_parse_modes(struct span lines, struct rg_host_memory *memory)
-{
-    struct span line, name, mode;
-    while (rg_words_line(&lines, &line) && memory->mode_count < RG_HOST_MODES_MAX) {
-        struct rg_host_mode *node = &memory->modes[memory->mode_count];
-        if (!rg_words_next(&line, &name) || !rg_words_next(&line, &mode) ||
-            !take_octal(mode, &node->mode) || !take_id(&line, &node->uid) ||
-            !take_id(&line, &node->gid)) {
-            return false;
-        }
-        rg_words_copy(node->name, sizeof node->name, name);
-        memory->mode_count++;
-    }
-    return true;
-}
-
-bool rg_host_parse_user(struct span line, struct rg_host_service *service)
-{
-    struct span rest = line;
-    bool whole = rg_words_line(&rest, &line) && take_id(&line, &service->uid);
-    while (whole && rg_span_trim(line).len && service->gid_count < RG_HOST_GROUPS_MAX) {
-        whole = take_id(&line, &service->gids[service->gid_count]);
-        service->gid_count += whole;
-    }
-    return whole;
-}
-
-bool rg_host_service_may_open(const struct rg_host_service *service,
-                              const struct rg_host_mode *node)
-{
-    bool in_group = false;
-    for (size_t i = 0; i < service->gid_count; i++) {
-        in_group |= service->gids[i] == node->gid;
-    }
-    unsigned shift = service->uid == node->uid ? 6 : in_group ? 3 : 0;
-    return service->uid == 0 || (node->mode >> shift & 6) == 6;
-}
-
-static void read_user(struct rg_source *source, struct rg_host_service *service)
-{
-    char name[300];
-    RG_BUF(text, 4096);
-    if (!service->parsed.user[0] || strcmp(service->parsed.user, "root") == 0 ||
-        strchr(service->parsed.user, '/')) {
-        return;
-    }
-    snprintf(name, sizeof name, "users/%.100s", service->parsed.user);
-    rg_source_probe(source, name, "id, by the unit's User=", tell_user, service->parsed.user,
-                    PROBE_MS, &text, &service->user_at);
-    if (rg_reading_ok(&service->user_at) && !rg_host_parse_user(rg_buf_span(&text), service)) {
-        service->user_at.state = RG_READ_MALFORMED;
-    }
-}
-
-static void read_modes(struct rg_source *source, struct rg_host_memory *memory)
-{
-    RG_BUF(text, TEXT_BYTES);
-    rg_source_probe(source, "dev/infiniband-modes", "ls -ln /dev/infiniband", tell_modes, NULL,
-                    PROBE_MS, &text, &memory->modes_at);
-    if (rg_reading_ok(&memory->modes_at) && !rg_host_parse_modes(rg_buf_span(&text), memory)) {
-        memory->modes_at.state = RG_READ_MALFORMED;
-    }
-}
-
 static void add_service(struct rg_source *source, struct rg_host_facts *facts, const char *unit)
 {
     struct rg_host_memory *memory = &facts->memory;
@@ -316,8 +194,8 @@ static void add_service(struct rg_source *source, struct rg_host_facts *facts, c
     snprintf(service->unit, sizeof service->unit, "%.70s%s", unit,
              strchr(unit, '.') ? "" : ".service");
     read_unit(source, service);
-    read_user(source, service);
     read_process(source, service);
+    rg_host_read_user(source, service);
 }
 
 const struct rg_host_service *rg_host_service(const struct rg_host_facts *facts, const char *unit)
@@ -489,7 +367,7 @@ void rg_host_read_memory(struct rg_source *source, struct rg_host_facts *facts)
     add_service(source, facts, facts->plan.unit);
     add_service(source, facts, "railgate.service");
     add_service(source, facts, "minio.service");
-    read_modes(source, memory);
+    rg_host_read_modes(source, memory);
     read_manager(source, memory);
     rg_source_read(source, &meminfo, &memory->meminfo_at, "/proc/meminfo");
     rg_meminfo_parse(rg_buf_span(&meminfo), &memory->meminfo);

@@ -16,17 +16,19 @@ struct rg_host_facts;
 #define RG_HOST_MR_SIZES      3
 #define RG_HOST_GROUPS_MAX    64
 #define RG_HOST_MODES_MAX     256
+#define RG_HOST_ACCESS_MAX    16
 
 /* A systemd service that pins memory: the one of the plan, the gateway's, AIStor's. */
 struct rg_host_service {
     char unit[80];             /* "railgate.service" */
     struct rg_reading unit_at; /* of the unit file; MISSING: not installed */
     struct rg_unit parsed;     /* with its drop-ins */
-    struct rg_reading user_at; /* of its user's numbers; NOT_ASKED: root, or no unit */
+    struct rg_reading user_at; /* of who it is; NOT_ASKED: root by its unit, or no unit */
     uint32_t uid;
     uint32_t gids[RG_HOST_GROUPS_MAX];
     size_t gid_count;
-    uint32_t pid; /* 0: it does not run */
+    bool overrides; /* CAP_DAC_OVERRIDE: modes do not hold for it */
+    uint32_t pid;   /* 0: it does not run */
     struct rg_reading limits_at;
     bool has_limits;
     uint64_t soft, hard; /* of the running process, bytes */
@@ -48,10 +50,20 @@ struct rg_host_mr_probe {
     int dmabuf; /* of ibv_reg_dmabuf_mr with a bad descriptor; EBADF: it is supported */
 };
 
-/* A node below /dev/infiniband. */
+/* An entry of an access list. */
+struct rg_host_access {
+    enum { RG_ACCESS_USER, RG_ACCESS_GROUP, RG_ACCESS_OWNING_GROUP, RG_ACCESS_MASK } tag;
+    uint32_t id; /* of RG_ACCESS_USER and RG_ACCESS_GROUP */
+    uint32_t bits;
+};
+
+/* A node below /dev/infiniband. Where it has an access list the group's bits of the mode are its
+ * mask. */
 struct rg_host_mode {
     char name[64];
     uint32_t mode, uid, gid;
+    struct rg_host_access list[RG_HOST_ACCESS_MAX];
+    size_t list_count;
 };
 
 struct rg_host_memory {
@@ -96,15 +108,6 @@ bool rg_host_parse_mr(struct span lines, struct rg_host_memory *memory);
  * 0 when nothing says. *ret_origin says which, a static text.
  */
 uint64_t rg_host_pinned(const struct rg_host_facts *facts, const char **ret_origin);
-
-/* Lines "NAME MODE UID GID", the mode in octal; and one line "UID GID ...". False when one is not.
- */
-bool rg_host_parse_modes(struct span lines, struct rg_host_memory *memory);
-bool rg_host_parse_user(struct span line, struct rg_host_service *service);
-
-/* Whether its user may read and write the node, by mode and groups. */
-bool rg_host_service_may_open(const struct rg_host_service *service,
-                              const struct rg_host_mode *node);
 
 /* The service with this unit, or NULL. */
 const struct rg_host_service *rg_host_service(const struct rg_host_facts *facts, const char *unit);

@@ -85,21 +85,25 @@ static int tell_elf(const char *bytes, size_t len, int fd)
         rg_buf_addf(&text, "needed %s\n", elf.needed[i]);
     }
     rg_buf_addf(&text, "path %s\n", elf.run_path[0] ? elf.run_path : "-");
+    if (elf.is_static) {
+        rg_buf_add_text(&text, "static yes\n");
+    }
     struct span all = rg_buf_span(&text);
     return rg_probe_write(fd, all.ptr, all.len);
 }
 
+/* Mapped, not read: of a program of any size only the pages that name libraries are touched. */
 static int tell_program(void *argument, int fd)
 {
     struct stat st;
-    rg_autoclose int file = open(argument, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (file < 0 || fstat(file, &st) < 0) {
+    const int *file = argument;
+    if (fstat(*file, &st) < 0) {
         return errno;
     }
-    if (!S_ISREG(st.st_mode) || st.st_size <= 0) {
+    if (st.st_size <= 0) {
         return ENOEXEC;
     }
-    void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, *file, 0);
     if (bytes == MAP_FAILED) {
         return errno;
     }
@@ -118,6 +122,8 @@ bool rg_host_parse_program(struct span lines, struct rg_elf *ret_elf)
         }
         if (rg_span_is(word, "path")) {
             rg_words_copy(ret_elf->run_path, sizeof ret_elf->run_path, value);
+        } else if (rg_span_is(word, "static")) {
+            ret_elf->is_static = true;
         } else if (!rg_span_is(word, "needed")) {
             return false;
         } else if (ret_elf->count == RG_ELF_NEEDED_MAX) {
@@ -130,34 +136,23 @@ bool rg_host_parse_program(struct span lines, struct rg_elf *ret_elf)
     return true;
 }
 
-static bool read_needed(struct rg_source *source, const char *path, struct rg_host_program *program)
-{
-    RG_BUF(text, LINES_MAX);
-    rg_source_probe(source, "program", path, tell_program, (void *)path, PROGRAM_MS, &text,
-                    &program->at);
-    if (rg_source_is_live(source) || program->at.state != RG_READ_MISSING) {
-        return !rg_reading_ok(&program->at) ||
-               rg_host_parse_program(rg_buf_span(&text), &program->elf);
-    }
-    /* A tree that was made by hand has the program itself. */
-    RG_BUF(bytes, RG_HOST_FILE_MAX);
-    rg_source_read(source, &bytes, &program->at, "%s", path);
-    return !rg_reading_ok(&program->at) || rg_elf_parse(rg_buf_span(&bytes), &program->elf);
-}
-
-void rg_host_read_program(struct rg_source *source, const char *path,
+void rg_host_read_program(struct rg_source *source, const char *name, const char *path,
                           struct rg_host_program *ret_program)
 {
+    RG_BUF(text, LINES_MAX);
     *ret_program = (struct rg_host_program){0};
-    if (!read_needed(source, path, ret_program)) {
+    rg_source_probe_file(source, name, path, tell_program, PROGRAM_MS, &text, &ret_program->at);
+    bool is_other = !rg_reading_ok(&ret_program->at) && ret_program->at.os_errno == ENOEXEC;
+    if (is_other || (rg_reading_ok(&ret_program->at) &&
+                     !rg_host_parse_program(rg_buf_span(&text), &ret_program->elf))) {
         ret_program->at.state = RG_READ_MALFORMED;
     }
     for (size_t i = 0; rg_reading_ok(&ret_program->at) && i < ret_program->elf.count; i++) {
-        const char *name = ret_program->elf.needed[i];
-        if (ret_program->missing_count < RG_HOST_LIBRARIES_MISSING && !strchr(name, '/') &&
-            !rg_host_has_library(source, ret_program->elf.run_path, name)) {
+        const char *needed = ret_program->elf.needed[i];
+        if (ret_program->missing_count < RG_HOST_LIBRARIES_MISSING && !strchr(needed, '/') &&
+            !rg_host_has_library(source, ret_program->elf.run_path, needed)) {
             snprintf(ret_program->missing[ret_program->missing_count++],
-                     sizeof ret_program->missing[0], "%s", name);
+                     sizeof ret_program->missing[0], "%s", needed);
         }
     }
 }

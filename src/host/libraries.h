@@ -21,11 +21,12 @@ struct rg_host_program {
  * ':' between). */
 bool rg_host_has_library(struct rg_source *source, const char *run_path, const char *name);
 
-/* Programs may be of any size: of a live one the child tells what it names. */
-void rg_host_read_program(struct rg_source *source, const char *path,
+/* Programs may be of any size: a child tells what it names, which is the document `name`. */
+void rg_host_read_program(struct rg_source *source, const char *name, const char *path,
                           struct rg_host_program *ret_program);
 
-/* Lines "needed NAME" and "path DIRECTORIES", as the child tells them; false when one is not. */
+/* Lines "needed NAME", "path DIRECTORIES" and "static yes", as the child tells them; false when one
+ * is not. */
 bool rg_host_parse_program(struct span lines, struct rg_elf *ret_elf);
 
 #endif

@@ -79,6 +79,46 @@ static void add_environment_file(struct rg_unit *unit, struct span value)
                   rg_words_bare(optional ? rg_span_skip(value, 1) : value));
 }
 
+static bool is_yes(struct span value)
+{
+    return rg_span_is_nocase(value, "yes") || rg_span_is_nocase(value, "true") ||
+           rg_span_is_nocase(value, "on") || rg_span_is(value, "1");
+}
+
+static void add_groups(struct rg_unit *unit, struct span value)
+{
+    size_t used = strlen(unit->groups);
+    if (value.len == 0) {
+        unit->groups[0] = '\0';
+        unit->groups_cut = false;
+        return;
+    }
+    if (used + 1 + value.len >= sizeof unit->groups) {
+        unit->groups_cut = true;
+        return;
+    }
+    if (used) {
+        unit->groups[used++] = ' ';
+    }
+    rg_words_copy(unit->groups + used, sizeof unit->groups - used, value);
+}
+
+/* "~" before the list means all but these. */
+static void set_capabilities(struct rg_unit *unit, struct span value)
+{
+    if (value.len == 0) {
+        unit->dac_override = false;
+        return;
+    }
+    bool inverted = value.ptr[0] == '~';
+    struct span word, list = inverted ? rg_span_skip(value, 1) : value;
+    bool listed = false;
+    while (rg_words_next(&list, &word)) {
+        listed |= rg_span_is_nocase(word, "CAP_DAC_OVERRIDE");
+    }
+    unit->dac_override = inverted ? !listed : unit->dac_override || listed;
+}
+
 static void set_order(struct rg_unit *unit, struct span value)
 {
     unit->after_lnet |= rg_words_has(value, ' ', "lnet.service");
@@ -114,9 +154,15 @@ void rg_unit_parse(struct span text, struct rg_unit *unit)
         } else if (in_service && rg_span_is(name, "EnvironmentFile")) {
             add_environment_file(unit, value);
         } else if (in_service && rg_span_is(name, "PrivateDevices")) {
-            unit->private_devices = rg_span_is_nocase(value, "yes") ||
-                                    rg_span_is_nocase(value, "true") ||
-                                    rg_span_is_nocase(value, "on") || rg_span_is(value, "1");
+            unit->private_devices = is_yes(value);
+        } else if (in_service && rg_span_is(name, "Group")) {
+            rg_words_copy(unit->group, sizeof unit->group, value);
+        } else if (in_service && rg_span_is(name, "SupplementaryGroups")) {
+            add_groups(unit, value);
+        } else if (in_service && rg_span_is(name, "DynamicUser")) {
+            unit->dynamic_user = is_yes(value);
+        } else if (in_service && rg_span_is(name, "AmbientCapabilities")) {
+            set_capabilities(unit, value);
         } else if (in_unit && (rg_span_is(name, "After") || rg_span_is(name, "Requires") ||
                                rg_span_is(name, "Wants") || rg_span_is(name, "BindsTo"))) {
             set_order(unit, value);

@@ -25,7 +25,12 @@ struct rg_unit {
     uint64_t memlock_soft, memlock_hard; /* bytes, or RG_WORDS_UNLIMITED */
     bool bad_memlock;                    /* an assignment that systemd would ignore */
     char user[RG_UNIT_TEXT_MAX + 1];     /* "": root */
-    char exec[RG_UNIT_TEXT_MAX + 1];     /* program of ExecStart */
+    char group[RG_UNIT_TEXT_MAX + 1];    /* "": the user's */
+    char groups[RG_UNIT_TEXT_MAX + 1];   /* SupplementaryGroups=, blanks between */
+    bool groups_cut;                     /* there were more */
+    bool dynamic_user;
+    bool dac_override;               /* AmbientCapabilities= has CAP_DAC_OVERRIDE */
+    char exec[RG_UNIT_TEXT_MAX + 1]; /* program of ExecStart */
     bool exec_optional;
     struct {
         char path[RG_UNIT_TEXT_MAX + 1];
@@ -62,7 +67,8 @@ bool rg_rdma_cgroup_parse(struct span text, const char *device, uint64_t *ret_ha
 /* The effective capabilities in /proc/PID/status. */
 bool rg_capabilities_parse(struct span text, uint64_t *ret_effective);
 
-#define RG_CAPABILITY_IPC_LOCK  14
-#define RG_CAPABILITY_SYS_ADMIN 21
+#define RG_CAPABILITY_DAC_OVERRIDE 1
+#define RG_CAPABILITY_IPC_LOCK     14
+#define RG_CAPABILITY_SYS_ADMIN    21
 
 #endif

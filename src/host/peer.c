@@ -30,6 +30,7 @@
 #define CONNECT_MS   5000
 #define CLOCK_ROUNDS 8
 #define VISIT_STEPS  4096 /* messages of one visit */
+#define PAUSE_MS     500  /* when no visitor can be let in */
 
 /* ---- Addresses ---- */
 
@@ -118,24 +119,62 @@ static bool await_visitor(int fd, const atomic_bool *stop)
     return false;
 }
 
-/* Until the visitor leaves, says nothing for too long, or has had its time. */
-static void receive_visitor(int fd, const atomic_bool *stop)
+/* Port scanners and the like connect too. */
+static bool is_greeting(const json_t *message)
 {
+    return strcmp(rg_peer_type(message), "hello") == 0 &&
+           rg_peer_number(message, "protocol", 0, 1 << 20, -1) == RG_PEER_PROTOCOL;
+}
+
+/* Until the visitor leaves, says nothing for too long, or has had its time. True when it was a
+ * doctor that was told this host's facts. */
+static bool receive_visitor(int fd, const atomic_bool *stop)
+{
+    bool visited = false;
     struct rg_error err = RG_ERROR_INIT;
     char address[64];
     RG_CLEANUP(free_host) struct rg_proof_host *host = NULL;
     uint64_t deadline_ms = rg_clock_ms() + VISIT_MS;
     own_address(fd, address, sizeof address);
     if (rg_proof_host_open(address, &host, &err) < 0) {
-        return;
+        return false;
     }
     for (unsigned i = 0; i < VISIT_STEPS && rg_clock_ms() < deadline_ms; i++) {
         RG_CLEANUP(rg_host_json_free) json_t *message = NULL;
         if (!await_visitor(fd, stop) || rg_peer_receive(fd, MESSAGE_MS, &message, &err) < 0 ||
             rg_peer_send(fd, answer(host, address, message), MESSAGE_MS, &err) < 0) {
-            return;
+            break;
         }
+        visited |= is_greeting(message);
     }
+    return visited;
+}
+
+/* What passes only when something is given back; the visitor stays in the queue meanwhile. */
+static bool is_shortage(int os_errno)
+{
+    return os_errno == EMFILE || os_errno == ENFILE || os_errno == ENOBUFS || os_errno == ENOMEM;
+}
+
+/* A visitor, or -1: nobody has come within LOOK_MS. */
+static int let_in(int fd, const struct rg_peer_serve *serve, bool *short_of)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    if (poll(&poll_fd, 1, LOOK_MS) <= 0) {
+        return -1;
+    }
+    int visitor = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+    int failure = visitor < 0 ? errno : 0;
+    bool is_short = is_shortage(failure);
+    if (serve->trouble && is_short != *short_of && (is_short || visitor >= 0)) {
+        serve->trouble(failure, serve->context);
+    }
+    *short_of = is_short || (*short_of && visitor < 0);
+    if (visitor < 0) {
+        /* The socket stays readable: without a pause this would spin. */
+        (void)poll(NULL, 0, is_short ? PAUSE_MS : 10);
+    }
+    return visitor;
 }
 
 static int listen_on(const struct rg_peer_serve *serve, int *ret_fd, struct rg_error *err)
@@ -184,19 +223,13 @@ int rg_peer_serve(const struct rg_peer_serve *serve, struct rg_error *err)
     if (serve->ready) {
         serve->ready(serve->address, port, serve->context);
     }
+    bool short_of = false;
     for (unsigned visits = 0; !serve->visits || visits < serve->visits;) {
-        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
         if (serve->stop && atomic_load(serve->stop)) {
             break;
         }
-        if (poll(&poll_fd, 1, LOOK_MS) <= 0) {
-            continue;
-        }
-        rg_autoclose int visitor = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-        if (visitor >= 0) {
-            receive_visitor(visitor, serve->stop);
-            visits++;
-        }
+        rg_autoclose int visitor = let_in(fd, serve, &short_of);
+        visits += visitor >= 0 && receive_visitor(visitor, serve->stop);
     }
     return 0;
 }
@@ -245,14 +278,9 @@ static int connect_to(const struct rg_peer_visit *visit, int *ret_fd, struct rg_
                          visit->host, visit->port);
 }
 
-static int exchange_facts(int fd, const char *address, json_t **ret_own, json_t **ret_other,
-                          struct rg_error *err)
+static int exchange_facts(int fd, json_t *own, json_t **ret_other, struct rg_error *err)
 {
-    RG_CLEANUP(rg_host_json_free) json_t *own = rg_peer_tell_facts(address, err);
     RG_CLEANUP(rg_host_json_free) json_t *other = NULL;
-    if (!own) {
-        return -RG_SERVICE_UNAVAILABLE;
-    }
     int rc = rg_peer_send(
         fd,
         json_pack("{s:s, s:i, s:O}", "type", "hello", "protocol", RG_PEER_PROTOCOL, "facts", own),
@@ -265,7 +293,6 @@ static int exchange_facts(int fd, const char *address, json_t **ret_own, json_t 
                       rg_peer_text(other, "message"));
     }
     if (rc == 0) {
-        *ret_own = RG_TAKE(own);
         *ret_other = RG_TAKE(other);
     }
     return rc;
@@ -518,7 +545,6 @@ static int visit_all(int fd, const struct rg_peer_visit *visit, json_t *own_fact
     rg_autofree struct rg_peer_facts *own = calloc(1, sizeof *own);
     rg_autofree struct rg_peer_facts *other = calloc(1, sizeof *other);
     struct rg_peer_clock clock;
-    struct rg_error gone = RG_ERROR_INIT;
     if (!own || !other) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
@@ -526,19 +552,17 @@ static int visit_all(int fd, const struct rg_peer_visit *visit, json_t *own_fact
         return rg_failf(err, RG_PARSE, "what the other host told are no facts");
     }
     int rc = compare_clock(fd, &clock, err);
+    /* Whatever became of the clock, the facts are there to be compared. */
+    rg_peer_compare(own, other, &clock, findings);
     if (rc < 0) {
         return rc;
     }
-    rg_peer_compare(own, other, &clock, findings);
     judge_path_mtu(fd, own, other, findings);
     RG_CLEANUP(rg_host_json_free) json_t *own_before = rg_peer_tell_counters();
     RG_CLEANUP(rg_host_json_free) json_t *other_before = ask_counters(fd);
-    if (prove_all(fd, visit, own, other, paths, findings, &gone) < 0) {
-        /* What takes a host down is seen here: all that was found before is worth the more. */
-        findings->check = rg_check_find("PEER-PROOF");
-        (void)rg_find(findings, RG_VERDICT_FAIL, "", "The other host was lost on the way: %.300s",
-                      gone.message);
-        return 0;
+    rc = prove_all(fd, visit, own, other, paths, findings, err);
+    if (rc < 0) {
+        return rc;
     }
     RG_CLEANUP(rg_host_json_free) json_t *own_after = rg_peer_tell_counters();
     RG_CLEANUP(rg_host_json_free) json_t *other_after = ask_counters(fd);
@@ -547,9 +571,35 @@ static int visit_all(int fd, const struct rg_peer_visit *visit, json_t *own_fact
     return 0;
 }
 
+/* What takes a host down is seen here: all that was found before is worth the more. */
+static void judge_loss(const struct rg_error *loss, struct rg_findings *findings)
+{
+    findings->check = rg_check_find("PEER-PROOF");
+    struct rg_finding *finding =
+        rg_find(findings, RG_VERDICT_FAIL, "", "The visit broke off: %.300s", loss->message);
+    rg_find_where_text(finding, "the connection to it");
+    rg_find_remedy(finding, "dmesg | tail -50   # on the other host; then its `railgate doctor "
+                            "serve` again");
+}
+
+static json_t *tell_report(json_t *own, json_t *other, json_t *paths,
+                           const struct rg_findings *findings, const struct rg_error *loss)
+{
+    json_t *report =
+        json_pack("{s:i, s:s, s:O, s:o, s:o, s:O}", "railgate_doctor_peer", RG_PEER_PROTOCOL,
+                  "verdict", rg_verdict_name(rg_findings_verdict(findings, NULL)), "own", own,
+                  "other", other ? json_incref(other) : json_null(), "findings",
+                  tell_findings(findings), "paths", paths);
+    if (report && loss->code) {
+        (void)json_object_set_new(report, "error", json_string(loss->message));
+    }
+    return report;
+}
+
 int rg_peer_visit(const struct rg_peer_visit *visit, json_t **ret_report, struct rg_error *err)
 {
     char address[64];
+    struct rg_error loss = RG_ERROR_INIT;
     rg_autoclose int fd = -1;
     RG_CLEANUP(rg_host_json_free) json_t *own = NULL;
     RG_CLEANUP(rg_host_json_free) json_t *other = NULL;
@@ -561,14 +611,15 @@ int rg_peer_visit(const struct rg_peer_visit *visit, json_t **ret_report, struct
         return rc;
     }
     own_address(fd, address, sizeof address);
-    rc = exchange_facts(fd, address, &own, &other, err);
-    rc = rc < 0 ? rc : visit_all(fd, visit, own, other, paths, &findings, err);
-    if (rc < 0) {
-        return rc;
+    own = rg_peer_tell_facts(address, err);
+    if (!own) {
+        return -RG_SERVICE_UNAVAILABLE;
     }
-    *ret_report =
-        json_pack("{s:i, s:s, s:O, s:O, s:o, s:O}", "railgate_doctor_peer", RG_PEER_PROTOCOL,
-                  "verdict", rg_verdict_name(rg_findings_verdict(&findings, NULL)), "own", own,
-                  "other", other, "findings", tell_findings(&findings), "paths", paths);
+    rc = exchange_facts(fd, own, &other, &loss);
+    rc = rc < 0 ? rc : visit_all(fd, visit, own, other, paths, &findings, &loss);
+    if (rc < 0) {
+        judge_loss(&loss, &findings);
+    }
+    *ret_report = tell_report(own, other, paths, &findings, &loss);
     return *ret_report ? 0 : rg_fail(err, RG_OUT_OF_MEMORY);
 }

@@ -16,9 +16,12 @@
 struct rg_peer_serve {
     const char *address;     /* numeric, to listen on */
     uint16_t port;           /* 0: the kernel chooses */
-    unsigned visits;         /* ends after so many; 0: never */
+    unsigned visits;         /* ends after so many that were a doctor's; 0: never */
     const atomic_bool *stop; /* looked at every 200 ms; may be NULL */
     void (*ready)(const char *address, uint16_t port, void *context); /* may be NULL */
+    /* Visitors cannot be let in for now (descriptors or memory have run out), or can be again (0);
+     * told once each time. May be NULL. */
+    void (*trouble)(int os_errno, void *context);
     void *context;
 };
 
@@ -35,8 +38,10 @@ struct rg_peer_visit {
 
 /*
  * The report, owned by the caller: an object with "verdict", "own", "other" (facts), "findings"
- * and "paths". RG_SETTING when `only` holds what is no transport; RG_SERVICE_UNAVAILABLE when the
- * other side cannot be reached or speaks another protocol.
+ * and "paths". A host that answered the call and then said nothing sensible, or vanished, gives a
+ * report too, of what was learned until then: "own", "other" (null unless it told its facts), the
+ * findings, of which one is a failure, and "error", a sentence. RG_SETTING when `only` holds what
+ * is no transport; RG_SERVICE_UNAVAILABLE when the other side cannot be reached at all.
  */
 int rg_peer_visit(const struct rg_peer_visit *visit, json_t **ret_report, struct rg_error *err);
 

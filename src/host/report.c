@@ -91,6 +91,13 @@ static json_t *tell_firmware(const struct rg_host_devices *devices)
     return object;
 }
 
+/* Nothing known is nothing to rely on: a report without one answer must not pass for a good one. */
+static enum rg_verdict verdict_of(const struct rg_findings *findings)
+{
+    enum rg_verdict verdict = rg_findings_verdict(findings, NULL);
+    return verdict == RG_VERDICT_SKIP ? RG_VERDICT_WARN : verdict;
+}
+
 json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findings *findings)
 {
     char time[32];
@@ -101,8 +108,7 @@ json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findi
         "{s:i, s:s, s:s, s:I, s:s, s:b, s:b, s:s, s:o}", "railgate_doctor", RG_REPORT_SCHEMA,
         "version", RG_VERSION, "time", time, "seconds", (json_int_t)now.tv_sec, "profile",
         rg_profile_name(facts->plan.profile), "live", facts->is_live, "root", facts->system.is_root,
-        "verdict", rg_verdict_name(rg_findings_verdict(findings, NULL)), "counts",
-        tell_counts(findings));
+        "verdict", rg_verdict_name(verdict_of(findings)), "counts", tell_counts(findings));
     json_t *checks = json_array();
     for (size_t i = 0; i < rg_check_count(); i++) {
         if (was_judged(rg_check_at(i), findings)) {
@@ -112,6 +118,9 @@ json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findi
     if (!report || json_object_set_new(report, "checks", checks) < 0) {
         json_decref(report);
         return NULL;
+    }
+    if (rg_findings_verdict(findings, NULL) == RG_VERDICT_SKIP) {
+        (void)json_object_set_new(report, "nothing_judged", json_true());
     }
     (void)json_object_set_new(report, "counters", tell_counters(&facts->counters));
     (void)json_object_set_new(report, "firmware", tell_firmware(&facts->devices));

@@ -159,6 +159,10 @@ void rg_report_html(const json_t *report, struct rg_buf *out)
         rg_buf_add_html(out, json_is_string(path) ? json_string_value(path) : "");
         rg_buf_add_text(out, " hangs in the kernel; it was left out.</p>\n");
     }
+    if (json_is_true(json_object_get(report, "nothing_judged"))) {
+        rg_buf_add_text(out, "<p class=\"warn\">Nothing was judged: no check could read what it "
+                             "needs.</p>\n");
+    }
     for (int group = 0; group < RG_GROUP_COUNT; group++) {
         add_group(out, report, (enum rg_group)group);
     }

@@ -151,8 +151,14 @@ static void add_summary(const json_t *report, const struct rg_report_style *styl
     json_int_t warn = json_integer_value(json_object_get(counts, "warn"));
     json_int_t fail = json_integer_value(json_object_get(counts, "fail"));
     json_int_t skip = json_integer_value(json_object_get(counts, "skip"));
-    rg_buf_addf(out, "\n%s: ", text_of(report, "host"));
+    const char *host = text_of(report, "host");
+    rg_buf_addf(out, "\n%s: ", host[0] ? host : "unknown host");
     add_verdict(text_of(report, "verdict"), style, out);
+    if (json_is_true(json_object_get(report, "nothing_judged"))) {
+        rg_buf_addf(out, " nothing was judged: none of %lld checks could read what it needs%s\n",
+                    (long long)skip, style->verbose ? "" : "; -v tells why");
+        return;
+    }
     const char *profile = text_of(report, "profile");
     rg_buf_addf(out, " for %s; %lld ok, %lld warnings, %lld failures, %lld skipped",
                 strcmp(profile, "any") == 0 ? "any role" : profile, (long long)ok, (long long)warn,

@@ -417,25 +417,60 @@ static void capture_existence(struct rg_source *source, const char *path)
     }
 }
 
+/* Root writes below it: a link that somebody else has put there must not say where. */
+static int refuse_target(const char *name, int os_errno, struct rg_error *err)
+{
+    struct stat st;
+    if (lstat(name, &st) == 0 && S_ISLNK(st.st_mode)) {
+        return rg_failf(err, RG_SETTING,
+                        "%s is a symbolic link, which is not followed: name the directory itself",
+                        name);
+    }
+    return rg_fail_errno(err, RG_SETTING, os_errno, "%s cannot be opened", name);
+}
+
+/* A listing that leaves `fd` open. */
+static DIR *list_again(int fd)
+{
+    rg_autoclose int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    if (listing) {
+        (void)RG_TAKE_FD(copy);
+    }
+    return listing;
+}
+
 int rg_source_capture(struct rg_source *source, const char *directory, struct rg_error *err)
 {
     RG_ASSERT(source->is_live && source->capture < 0);
-    if (mkdir(directory, 0755) < 0 && errno != EEXIST) {
+    char name[PATH_MAX];
+    size_t len = strlen(directory);
+    /* A slash at the end would follow a link. */
+    while (len > 1 && directory[len - 1] == '/') {
+        len--;
+    }
+    if (len >= sizeof name) {
+        return rg_fail_errno(err, RG_SETTING, ENAMETOOLONG, "%.60s... cannot be made", directory);
+    }
+    memcpy(name, directory, len);
+    name[len] = 0;
+    if (mkdir(name, 0755) < 0 && errno != EEXIST) {
         return rg_fail_errno(err, RG_SETTING, errno, "%s cannot be made", directory);
     }
-    rg_autoclosedir DIR *listing = opendir(directory);
+    rg_autoclose int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return refuse_target(name, errno, err);
+    }
+    rg_autoclosedir DIR *listing = list_again(fd);
     if (!listing) {
-        return rg_fail_errno(err, RG_SETTING, errno, "%s cannot be opened", directory);
+        return rg_fail_errno(err, RG_SETTING, errno, "%s cannot be listed", directory);
     }
     for (const struct dirent *entry; (entry = readdir(listing));) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             return rg_failf(err, RG_SETTING, "%s is not empty", directory);
         }
     }
-    source->capture = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (source->capture < 0) {
-        return rg_fail_errno(err, RG_SETTING, errno, "%s cannot be opened", directory);
-    }
+    source->capture = RG_TAKE_FD(fd);
     return 0;
 }
 
@@ -873,6 +908,47 @@ void rg_source_probe(struct rg_source *source, const char *name, const char *whe
         end_probe(source, name, out, start, &result, ret_at);
     }
     snprintf(ret_at->path, sizeof ret_at->path, "%s", where);
+}
+
+void rg_source_probe_file(struct rg_source *source, const char *name, const char *path,
+                          rg_probe_function *function, unsigned timeout_ms, struct rg_buf *out,
+                          struct rg_reading *ret_at)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_probe_result result;
+    struct stat st;
+    size_t start = out->len;
+    if (!source->is_live) {
+        read_document(source, name, out, ret_at);
+        if (ret_at->state != RG_READ_MISSING) {
+            snprintf(ret_at->path, sizeof ret_at->path, "%s", path);
+            return;
+        }
+    }
+    *ret_at = (struct rg_reading){.state = RG_READ_UNREADABLE};
+    snprintf(ret_at->path, sizeof ret_at->path, "%s", path);
+    note_path(source, path);
+    rg_autoclose int fd = -1;
+    int failure = denied(source, path);
+    if (!failure) {
+        fd = open_path(source, path, O_RDONLY | O_NONBLOCK);
+        failure = fd < 0 || fstat(fd, &st) < 0 ? errno : S_ISREG(st.st_mode) ? 0 : ENOEXEC;
+    }
+    if (failure) {
+        ret_at->os_errno = failure;
+        ret_at->state = is_missing(failure) ? RG_READ_MISSING : RG_READ_UNREADABLE;
+        if (source->capture >= 0) {
+            char document[RG_HOST_PATH_MAX + 1];
+            snprintf(document, sizeof document, "/" DOCUMENT_DIR "%s", name);
+            capture_error(source, document, failure);
+        }
+        return;
+    }
+    if (rg_probe_run(function, &fd, timeout_ms, out, &result, &err) < 0) {
+        cannot_probe(ret_at, &err);
+        return;
+    }
+    end_probe(source, name, out, start, &result, ret_at);
 }
 
 void rg_source_command(struct rg_source *source, const char *name, const char *const *argv,

@@ -72,8 +72,8 @@ void rg_source_cleanup(struct rg_source **source);
 
 bool rg_source_is_live(const struct rg_source *source);
 
-/* From now on all that is read is also written below `directory`, which must be empty or missing.
- * Only for a live source. */
+/* From now on all that is read is also written below `directory`, which must be empty or missing,
+ * and no symbolic link. Only for a live source. */
 int rg_source_capture(struct rg_source *source, const char *directory, struct rg_error *err);
 
 /* What capturing could not write, if anything: the first failure. */
@@ -132,6 +132,15 @@ bool rg_source_exists(struct rg_source *source, const char *path_format, ...) RG
 void rg_source_probe(struct rg_source *source, const char *name, const char *where,
                      rg_probe_function *function, void *argument, unsigned timeout_ms,
                      struct rg_buf *out, struct rg_reading *ret_at);
+
+/*
+ * What `function` tells of the file `path`, which may be of any size: its argument is an int, the
+ * descriptor of the regular file. Live and, where a tree has the file and not the document, in the
+ * tree.
+ */
+void rg_source_probe_file(struct rg_source *source, const char *name, const char *path,
+                          rg_probe_function *function, unsigned timeout_ms, struct rg_buf *out,
+                          struct rg_reading *ret_at);
 
 /*
  * The same for a command: argv ends with NULL. Its standard output is the document, its exit status

@@ -32,7 +32,7 @@ def report(*words):
     done = doctor("--json", *words)
     assert done.stdout, done.stderr
     document = json.loads(done.stdout)
-    assert done.returncode == {"ok": 0, "skip": 0, "warn": 1, "fail": 2}[document["verdict"]], done.stderr
+    assert done.returncode == {"ok": 0, "warn": 1, "fail": 2}[document["verdict"]], done.stderr
     return document
 
 
@@ -120,6 +120,30 @@ def test_wrong_words(tree, tmp_path):
     full.mkdir()
     (full / "file").write_text("x")
     assert doctor("capture", full).returncode == 2
+    empty, link = tmp_path / "empty", tmp_path / "link"
+    empty.mkdir()
+    link.symlink_to(empty)
+    for name in (link, f"{link}/", f"{link}//"):
+        done = doctor("capture", name)
+        assert done.returncode == 2 and "symbolic link" in done.stderr, done.stderr
+    assert not list(empty.iterdir())
+
+
+def test_nothing_read_is_not_well(tmp_path):
+    """A tree in which nothing is, and one in which nothing may be read."""
+    empty, shut = tmp_path / "empty", tmp_path / "shut"
+    empty.mkdir()
+    (shut / ".railgate").mkdir(parents=True)
+    paths = ["/sys/class/infiniband", "/sys/bus/pci/devices", "/sys/class/net", "/proc/modules", "/proc/mounts",
+             "/proc/self/limits", "/proc/meminfo"]
+    (shut / ".railgate/errors").write_text("".join(f"13 {path}\n" for path in paths))
+    for one in (empty, shut):
+        document = report("--sysroot", one)
+        assert document["verdict"] == "warn" and document["nothing_judged"] is True
+        assert document["counts"]["skip"] == len(document["checks"])
+        done = doctor("--sysroot", one, "--html", tmp_path / "page.html")
+        assert done.returncode == 1 and "nothing was judged" in done.stdout.splitlines()[-1], done.stdout
+        assert "Nothing was judged" in (tmp_path / "page.html").read_text()
 
 
 def test_this_machine_is_quick_and_its_copy_agrees(tmp_path):

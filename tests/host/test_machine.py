@@ -217,6 +217,56 @@ def test_a_service_in_the_group_of_the_nodes(tmp_path):
     assert [f["verdict"] for f in found if f.get("subject") == "app.service"] == ["ok"]
 
 
+APP = "/usr/lib/systemd/system/app.service"
+UNIT = "[Service]\nUser=gateway\nExecStart=/usr/bin/app\nLimitMEMLOCK=infinity\n"
+SHUT = {MODES: "uverbs0 660 0 44\nrdma_cm 666 0 0", USER: "991 991"}
+
+
+def running_as(uid, gid, groups, capabilities="0000000000000000"):
+    return status(capabilities, "0-31") + f"Uid:\t0\t{uid}\t{uid}\t{uid}\nGid:\t0\t{gid}\t{gid}\t{gid}\nGroups:\t{groups} \n"
+
+
+ACCESS = [
+    ("fail", "group 44", {}),
+    # The access list: by name, by group, cut by the mask, and before the mode's group.
+    ("ok", "", {MODES: "uverbs0 660 0 44 user:991:6 group::6 mask::6"}),
+    ("fail", "access list", {MODES: "uverbs0 660 0 44 user:991:6 group::6 mask::4"}),
+    ("fail", "access list", {MODES: "uverbs0 666 0 44 user:991:4 group::6 mask::6"}),
+    ("ok", "", {MODES: "uverbs0 660 0 44 group:991:6 group::0 mask::6"}),
+    ("fail", "access list", {MODES: "uverbs0 666 0 991 group::0 mask::6"}),
+    ("skip", "does not hold", {MODES: "uverbs0 660 0 44 user:x:6"}),
+    # Groups and capabilities that the unit adds.
+    ("ok", "", {APP: UNIT + "SupplementaryGroups=video rdma\n", "/.railgate/groups/rdma": "44",
+                "/.railgate/groups/video": "39"}),
+    ("fail", "groups 991 39", {APP: UNIT + "SupplementaryGroups=video\n", "/.railgate/groups/video": "39"}),
+    ("ok", "", {APP: UNIT + "Group=44\n"}),
+    ("skip", "not there", {APP: UNIT + "SupplementaryGroups=rdma\n"}),
+    ("ok", "CAP_DAC_OVERRIDE", {APP: UNIT + "AmbientCapabilities=CAP_NET_RAW CAP_DAC_OVERRIDE\n"}),
+    ("ok", "CAP_DAC_OVERRIDE", {APP: UNIT + "AmbientCapabilities=~CAP_NET_RAW\n"}),
+    ("fail", "", {APP: UNIT + "AmbientCapabilities=CAP_DAC_OVERRIDE\nAmbientCapabilities=\n"}),
+    ("fail", "dynamic", {APP: UNIT + "DynamicUser=yes\n"}),
+    ("ok", "", {APP: UNIT + "DynamicUser=yes\nSupplementaryGroups=44\n"}),
+    # Who it is cannot be known, or what the nodes let in.
+    ("skip", "not there", {USER: None}),
+    ("skip", "does not hold", {APP: UNIT.replace("gateway", "%i")}),
+    ("skip", "not there", {MODES: None}),
+    ("skip", "Permission denied", {MODES: None, "/.railgate/errors": f"13 {MODES}\n"}),
+    # The process itself is the truth.
+    ("ok", "", {"/proc/4242/status": running_as(991, 991, "44 7")}),
+    ("fail", "groups 991 7", {"/proc/4242/status": running_as(991, 991, "7")}),
+    ("ok", "CAP_DAC_OVERRIDE", {"/proc/4242/status": running_as(991, 991, "7", "0000000000000002")}),
+]
+
+
+@pytest.mark.parametrize("verdict, word, changes", ACCESS, ids=range(len(ACCESS)))
+def test_who_may_open_the_nodes(tmp_path, verdict, word, changes):
+    tree = mutate(mutate(service_host(), {APP: UNIT, **SHUT}), changes)
+    found = [f for f in forest.findings(forest.judge(tree, tmp_path, "--unit", "app"), "UVERBS")
+             if f.get("subject") == "app.service"]
+    assert [f["verdict"] for f in found] == [verdict], found
+    assert word in found[0]["summary"] + found[0].get("value", ""), found
+
+
 def test_limit_of_a_service_that_does_not_run(tmp_path):
     tree = mutate(service_host(), {f"{SERVICE}/cgroup.procs": None})
     options = ["--unit", "app", "--memory", "16G"]

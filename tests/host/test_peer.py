@@ -4,6 +4,7 @@ sends nonsense."""
 import json
 import os
 import random
+import resource
 import socket
 import struct
 import subprocess
@@ -155,6 +156,48 @@ HOSTILE = [
 ]
 
 
+def test_only_doctors_count_as_visits():
+    process, port = start_serve([], "127.0.0.1", "--visits", "2")
+    for content in (b"", b"GET / HTTP/1.1\r\n\r\n", message({"type": "hello", "protocol": 99}),
+                    message({"type": "clock"})):
+        talk(port, content)
+    assert visit([], "127.0.0.1", port, "--transports", "ofi:tcp")[1]["paths"][0]["well"]
+    talk(port, b"\0")
+    assert process.poll() is None
+    assert visit([], "127.0.0.1", port, "--transports", "ofi:tcp")[1]["paths"][0]["well"]
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, (out, err)
+
+
+def seconds_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_without_descriptors_it_waits_and_says_so():
+    """Visitors stay in the queue; it neither spins nor ends, and lets them in afterwards."""
+    process, port = start_serve([], "127.0.0.1")
+    try:
+        in_use = len(os.listdir(f"/proc/{process.pid}/fd"))
+        usual = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (in_use, usual[1]))
+        with socket.create_connection(("127.0.0.1", int(port)), timeout=30) as waiting:
+            before = seconds_of(process.pid)
+            time.sleep(3)
+            assert seconds_of(process.pid) - before < 0.5
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, usual)
+            waiting.settimeout(30)
+            waiting.sendall(message({"type": "clock"}))
+            assert waiting.recv(4)
+        assert visit([], "127.0.0.1", port, "--transports", "ofi:tcp")[1]["paths"][0]["well"]
+    finally:
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and err.count("doctor.serve.shortage") == 1, err
+    assert err.count("doctor.serve.open") == 1, err
+
+
 def test_hostile_visitors_are_answered_and_survived():
     process, port = start_serve([], "127.0.0.1")
     try:
@@ -217,8 +260,11 @@ def test_hostile_hosts_are_survived(answers):
     child, port = serve_script(answers)
     try:
         done, report = visit([], "127.0.0.1", port, "--transports", "ofi:tcp")
-        assert done.returncode in (0, 1, 2)
-        assert report or done.stderr.startswith("railgate: "), (done.stdout, done.stderr)
+        # Whatever it says, or does not: there is a report of what was learned.
+        assert done.returncode == {"ok": 0, "warn": 1, "fail": 2}[report["verdict"]]
+        assert report["own"]["host"] and isinstance(report["findings"], list), report
+        if report["other"] is None:
+            assert report["verdict"] == "fail" and report["error"], report
     finally:
         os.waitpid(child, 0)
 
@@ -237,9 +283,30 @@ def test_a_host_that_vanishes_leaves_a_report():
     try:
         done, report = visit([], "127.0.0.1", port, "--transports", "ofi:tcp")
         assert done.returncode == 2 and report["verdict"] == "fail", done.stderr
-        assert any("lost on the way" in f["summary"] for f in proof_of(report)), report
+        assert any("broke off" in f["summary"] for f in proof_of(report)), report
         assert verdict_of(report, "PEER-MTU") == "fail"
         assert path_of(report, "ofi:tcp")["well"] is False
+    finally:
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("answers, knows", [([], False), (prelude()[:1], True), (prelude()[:5], True)],
+                         ids=["at once", "before the clock", "within the clock"])
+def test_a_host_that_vanishes_before_the_proof(answers, knows):
+    child, port = serve_script(answers)
+    try:
+        done, report = visit([], "127.0.0.1", port, "--transports", "ofi:tcp")
+        assert done.returncode == 2 and report["verdict"] == "fail" and report["error"], done.stderr
+        assert any("broke off" in f["summary"] for f in proof_of(report)), report
+        assert bool(report["other"]) == knows and report["paths"] == []
+        assert verdict_of(report, "PEER-MTU") == ("fail" if knows else None), report
+    finally:
+        os.waitpid(child, 0)
+    child, port = serve_script(answers)
+    try:
+        text = subprocess.run([forest.BINARY, "doctor", "peer", "127.0.0.1", "--port", port],
+                              capture_output=True, text=True, timeout=60)
+        assert text.returncode == 2 and "broke off" in text.stdout, (text.stdout, text.stderr)
     finally:
         os.waitpid(child, 0)
 

@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -578,6 +579,41 @@ def test_aistor_is_well(tmp_path, aistor):
                          ids=[f"{m[0]}-{m[1]}-{i}" for i, m in enumerate(AISTOR_MUTATIONS)])
 def test_aistor_mutation(tmp_path, aistor, check, verdict, changes, also):
     forest.assert_turns(aistor, tmp_path, AISTOR, check, verdict, changes, also)
+
+
+def test_a_large_program_is_read_whole(tmp_path, aistor):
+    """Programs of hundreds of megabytes name their libraries far behind the beginning."""
+    program = bytearray(aistor["/usr/local/bin/minio.rdma"])
+    begin, = struct.unpack_from("<Q", program, 32)
+    size, count = struct.unpack_from("<HH", program, 54)
+    shift = 64 << 20
+    shift -= shift % 4096
+    # The table of segments and all that they hold move behind a gap.
+    for i in range(count):
+        at = begin + i * size
+        kind, _, offset = struct.unpack_from("<IIQ", program, at)
+        struct.pack_into("<Q", program, at + 8, offset + shift)
+    struct.pack_into("<Q", program, 32, begin + shift)
+    path = tmp_path / "large"
+    with open(path, "wb") as file:
+        file.write(program[:64])
+        file.seek(shift)
+        file.write(program)
+    tree = mutate(aistor, {"/usr/local/bin/minio.rdma": b""})
+    directory = tmp_path / "tree"
+    directory.mkdir()
+    forest.write(tree, str(directory))
+    os.replace(path, directory / "usr/local/bin/minio.rdma")
+    begun = time.monotonic()
+    done = forest.run("doctor", "--sysroot", str(directory), "--json", "--binary",
+                      "/usr/local/bin/minio.rdma")
+    assert time.monotonic() - begun < 10
+    report = json.loads(done.stdout)
+    assert forest.verdicts(report)["AI-BUILD"] == "ok", forest.worst(report, "AI-BUILD")
+    assert forest.findings(report, "LIBDEP")[0]["verdict"] == "ok"
+    os.truncate(directory / "usr/local/bin/minio.rdma", shift - 4096)
+    report = json.loads(forest.run("doctor", "--sysroot", str(directory), "--json").stdout)
+    assert forest.verdicts(report)["AI-BUILD"] == "skip"
 
 
 def test_a_binary_and_its_libraries(tmp_path, aistor):
