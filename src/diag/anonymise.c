@@ -149,20 +149,69 @@ static size_t hyphen_length(struct span text)
     return 0;
 }
 
-/* A GUID in one piece, which could be any number but for what stands before it. */
-static size_t guid_length(struct span text, size_t at)
+/* A MAC address as switches write it: aabb.ccdd.eeff. */
+static size_t dotted_length(struct span text)
 {
-    struct span rest = rg_span_skip(text, at);
-    size_t prefix = rg_span_starts(rest, RG_SPAN_LITERAL("0x")) ? 2 : 0;
-    if (hex_length(rg_span_skip(rest, prefix)) != 16) {
-        return 0;
-    }
-    for (size_t back = 4; back <= at && back <= 12; back++) {
-        if (strncasecmp(text.ptr + at - back, "guid", 4) == 0) {
-            return prefix + 16;
+    for (size_t at = 0; at + 4 <= text.len; at += 5) {
+        if (hex_length(rg_span_head(rg_span_skip(text, at), 5)) != 4) {
+            return 0;
+        }
+        if (at == 10) {
+            bool more = text.len > 15 && text.ptr[14] == '.' && is_name_byte(text.ptr[15]);
+            return more ? 0 : 14;
+        }
+        if (at + 4 == text.len || text.ptr[at + 4] != '.') {
+            return 0;
         }
     }
     return 0;
+}
+
+/* One of the words stands right before `at`, but for a few bytes. */
+static bool is_behind(struct span text, size_t at, const char *const *words, size_t count)
+{
+    struct span before = rg_span_head(text, at);
+    before = rg_span_skip(before, at - RG_MIN(at, (size_t)14));
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strlen(words[i]);
+        for (size_t k = 0; k + len <= before.len; k++) {
+            if (strncasecmp(before.ptr + k, words[i], len) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A number of 16 digits that cannot be a GUID: a pointer, a count, a lock's or an export's handle
+ * (which means nothing outside the server's memory). */
+static bool is_no_guid(struct span text, size_t at, struct span digits)
+{
+    static const char *const handles[] = {"remote: ", "handle ", "handle: ", "cookie ",
+                                          "cookie: ", "from 0x", "export "};
+    bool letters = false;
+    for (size_t i = 0; i < digits.len; i++) {
+        letters |= isalpha((unsigned char)digits.ptr[i]) != 0;
+    }
+    return !letters || rg_span_starts(digits, RG_SPAN_LITERAL("ffff")) ||
+           rg_span_starts(digits, RG_SPAN_LITERAL("00000000")) ||
+           (at > 0 && strchr("/@", text.ptr[at - 1])) ||
+           is_behind(text, at, handles, RG_ARRAY_LENGTH(handles));
+}
+
+/* A GUID in one piece: 16 digits, or 32 of a GID. */
+static size_t guid_length(struct span text, size_t at)
+{
+    static const char *const names[] = {"guid"};
+    struct span rest = rg_span_skip(text, at);
+    size_t prefix = rg_span_starts(rest, RG_SPAN_LITERAL("0x")) ? 2 : 0;
+    struct span digits = rg_span_skip(rest, prefix);
+    size_t len = hex_length(digits);
+    if ((len != 16 && len != 32) || (len < digits.len && is_name_byte(digits.ptr[len]))) {
+        return 0;
+    }
+    bool named = is_behind(text, at, names, RG_ARRAY_LENGTH(names));
+    return named || !is_no_guid(text, at, rg_span_head(digits, len)) ? prefix + len : 0;
 }
 
 static void hide_addresses(struct anonymiser *anonymiser, struct span text, struct rg_buf *out)
@@ -178,6 +227,7 @@ static void hide_addresses(struct anonymiser *anonymiser, struct span text, stru
         }
         if (!len && !is_name_byte(before)) {
             len = before == '-' ? 0 : hyphen_length(rest);
+            len = len || before == '.' ? len : dotted_length(rest);
             len = len ? len : guid_length(text, i);
         }
         if (len) {
@@ -363,7 +413,14 @@ static const struct {
     {"USER=", " ,;)", SURELY},     {"uid=", " ,;()", MAYBE},       {"auid=", " ,;()", MAYBE},
     {"acct=\"", "\"", SURELY},     {"for user ", " ,;)", MAYBE},   {"owner=", " ,;)", SURELY},
     {"username=", " ,;)", SURELY}, {"LOGNAME=", " ,;)", SURELY},   {"logname=", " ,;)", SURELY},
-    {"euid=", " ,;()", MAYBE},     {"UID=", " ,;()", MAYBE},
+    {"euid=", " ,;()", MAYBE},     {"UID=", " ,;()", MAYBE},       {"owner: ", " ,;)", SURELY},
+    {"Owner: ", " ,;)", SURELY},   {"user: ", " ,;)", SURELY},     {"User: ", " ,;)", SURELY},
+    {"user:", " ,;)", SURELY},     {"username: ", " ,;)", SURELY}, {"login: ", " ,;)", SURELY},
+    {"account: ", " ,;)", SURELY}, {"owner '", "'", SURELY},       {"owner \"", "\"", SURELY},
+    {"owner=\"", "\"", SURELY},    {"user '", "'", SURELY},        {"user \"", "\"", SURELY},
+    {"user=\"", "\"", SURELY},     {"owner ", " ,;)", MAYBE},      {"uid: ", " ,;)", MAYBE},
+    {"gid: ", " ,;)", MAYBE},      {"UID: ", " ,;)", MAYBE},       {"owner:", " ,;)", SURELY},
+    {"Owner:", " ,;)", SURELY},
 };
 
 static size_t length_until(struct span text, size_t at, const char *ends)
@@ -401,6 +458,9 @@ static size_t phrase_length(struct span text, size_t at)
 /* Length of the user name at the start of the text if a user place ends right before it. */
 static size_t user_length(struct span text, size_t at, enum trust *ret_trust)
 {
+    if (at == 0 || !strchr("=:'\"/ (", text.ptr[at - 1])) {
+        return 0;
+    }
     for (size_t i = 0; i < RG_ARRAY_LENGTH(user_places); i++) {
         const char *before = user_places[i].before;
         size_t start = at - RG_MIN(at, strlen(before));
@@ -418,7 +478,10 @@ static size_t user_length(struct span text, size_t at, enum trust *ret_trust)
 /* Names that say nothing, or whose words are everywhere. */
 static bool is_person(struct span name)
 {
-    static const char *const nobodies[] = {"root", "nobody", "user", "users", "kernel", "lustre"};
+    static const char *const nobodies[] = {
+        "root",   "nobody", "user", "users",  "kernel", "lustre", "unknown", "none",    "null",
+        "the",    "not",    "pid",  "memory", "space",  "mode",   "process", "invalid", "failed",
+        "cannot", "thread", "task", "lock",   "has",    "was",    "for",     "and"};
     bool letters = false;
     for (size_t i = 0; i < name.len; i++) {
         letters |= isalpha((unsigned char)name.ptr[i]) != 0;
@@ -434,18 +497,6 @@ static bool is_person(struct span name)
     return letters && name.len >= 3;
 }
 
-static void learn_persons(struct anonymiser *anonymiser, struct span text)
-{
-    for (size_t i = 1; i < text.len; i++) {
-        enum trust trust;
-        struct span name = rg_span(text.ptr + i, user_length(text, i, &trust));
-        if (trust == SURELY && is_person(name)) {
-            rg_pool_add(&anonymiser->persons, name);
-            anonymiser->failed |= anonymiser->persons.failed;
-        }
-    }
-}
-
 /* Length of the whole word at `at`, as hosts and users are written. */
 static size_t word_length(struct span text, size_t at)
 {
@@ -457,6 +508,126 @@ static size_t word_length(struct span text, size_t at)
         end--;
     }
     return end - at;
+}
+
+/* Where hosts stand that no log is of. */
+static const struct {
+    const char *before;
+    enum trust trust; /* MAYBE: only a name with a number in it */
+} host_places[] = {
+    {"nfs: server ", SURELY}, {"rhost=", SURELY},     {"hostname=", SURELY}, {"HOSTNAME=", SURELY},
+    {"nodename=", SURELY},    {"uname=", SURELY},     {"host '", SURELY},    {"host \"", SURELY},
+    {"hostname: ", SURELY},   {"Hostname: ", SURELY}, {"host=", MAYBE},      {"Host ", MAYBE},
+    {"host ", MAYBE},         {"host: ", MAYBE},      {"Node ", MAYBE},      {"node ", MAYBE},
+    {"node: ", MAYBE},        {"node=", MAYBE},       {"server ", MAYBE},    {"server=", MAYBE},
+    {"peer ", MAYBE},         {"target=", MAYBE},     {"nodes: ", MAYBE},
+};
+
+static bool has_digit(struct span name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        if (isdigit((unsigned char)name.ptr[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool holds(struct span text, const char *what)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (rg_span_starts(rg_span_skip(text, i), rg_span_text(what))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Looks like a host, and like nothing else that has letters and digits. */
+static bool may_be_host(struct span name)
+{
+    return is_person(name) && !rg_span_starts(name, RG_SPAN_LITERAL("0x")) &&
+           hex_length(name) < name.len && !holds(name, "-OST") && !holds(name, "-MDT") &&
+           !rg_span_starts(name, RG_SPAN_LITERAL("MGC")) &&
+           !rg_span_starts(name, RG_SPAN_LITERAL("addr"));
+}
+
+/* "node7 state is now lost", "bastion port 22", "fileserver:/export": what follows tells. */
+static bool is_told_by_end(struct span text, size_t at, struct span behind)
+{
+    static const char *const states[] = {" state is ",        " is now ",   " will be fenced",
+                                         " is unclean",       " is online", " is offline",
+                                         " left the cluster", " joined"};
+    if (behind.len > 2 && behind.ptr[0] == ':' && behind.ptr[1] == '/' && behind.ptr[2] != '/') {
+        return at == 0 || strchr(" '\"=([,", text.ptr[at - 1]);
+    }
+    if (ends_with(text, at, "from ")) {
+        return rg_span_starts(behind, RG_SPAN_LITERAL(" port "));
+    }
+    for (size_t i = 0; ends_with(text, at, "Node ") && i < RG_ARRAY_LENGTH(states); i++) {
+        if (rg_span_starts(behind, rg_span_text(states[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_told_host(struct span text, size_t at, struct span name)
+{
+    if (is_told_by_end(text, at, rg_span_skip(text, at + name.len))) {
+        return true;
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(host_places); i++) {
+        const char *before = host_places[i].before;
+        size_t start = at - RG_MIN(at, strlen(before));
+        if (ends_with(text, at, before) && (start == 0 || !is_name_byte(text.ptr[start - 1]))) {
+            return host_places[i].trust == SURELY || has_digit(name);
+        }
+    }
+    return false;
+}
+
+static void learn_host(struct anonymiser *anonymiser, struct span name)
+{
+    if (name.len == 0 || rg_span_is(name, "this-node") || ipv4_length(name) == name.len ||
+        is_colon_address(name)) {
+        return;
+    }
+    rg_pool_add(&anonymiser->hosts, name);
+    ptrdiff_t dot = rg_span_find(name, '.');
+    struct span label = dot > 0 ? rg_span_head(name, (size_t)dot) : name;
+    if (dot > 0) {
+        rg_pool_add(&anonymiser->domains, rg_span_skip(name, (size_t)dot + 1));
+        rg_pool_add(&anonymiser->hosts, label);
+    }
+    struct span stem = without_digits(label);
+    if (stem.len >= 2 && stem.len < label.len) {
+        rg_pool_add(&anonymiser->stems, stem);
+    }
+}
+
+static void learn_hosts(struct anonymiser *anonymiser, struct span text)
+{
+    for (size_t i = 0; i < text.len;) {
+        size_t len = is_name_byte(text.ptr[i]) ? word_length(text, i) : 0;
+        struct span name = rg_span(text.ptr + i, len);
+        if (len && may_be_host(name) && is_told_host(text, i, name)) {
+            learn_host(anonymiser, name);
+        }
+        i += len ? len : 1;
+    }
+}
+
+static void learn_persons(struct anonymiser *anonymiser, struct span text)
+{
+    for (size_t i = 1; i < text.len; i++) {
+        enum trust trust;
+        struct span name = rg_span(text.ptr + i, user_length(text, i, &trust));
+        if (trust == SURELY && is_person(name)) {
+            rg_pool_add(&anonymiser->persons, name);
+            anonymiser->failed |= anonymiser->persons.failed;
+        }
+    }
 }
 
 static size_t person_length(const struct anonymiser *anonymiser, struct span text, size_t at)
@@ -539,25 +710,6 @@ static char *rewritten(struct anonymiser *anonymiser, const char *original)
     return strdup(rg_buf_text(&second));
 }
 
-static void learn_host(struct anonymiser *anonymiser, struct span name)
-{
-    if (name.len == 0 || rg_span_is(name, "this-node") || ipv4_length(name) == name.len ||
-        is_colon_address(name)) {
-        return;
-    }
-    rg_pool_add(&anonymiser->hosts, name);
-    ptrdiff_t dot = rg_span_find(name, '.');
-    struct span label = dot > 0 ? rg_span_head(name, (size_t)dot) : name;
-    if (dot > 0) {
-        rg_pool_add(&anonymiser->domains, rg_span_skip(name, (size_t)dot + 1));
-        rg_pool_add(&anonymiser->hosts, label);
-    }
-    struct span stem = without_digits(label);
-    if (stem.len >= 2 && stem.len < label.len) {
-        rg_pool_add(&anonymiser->stems, stem);
-    }
-}
-
 /* A file that could not be read may be called after a host that nothing else names. Only numbered
  * names: "backup" or "broken" would hide words that are everywhere. */
 static void learn_host_of_path(struct anonymiser *anonymiser, const char *path)
@@ -609,9 +761,11 @@ int rg_diagnosis_anonymise(struct rg_diagnosis *diagnosis, char **texts, size_t 
     for (size_t i = 0; i < count; i++) {
         learn_host_of_path(&anonymiser, texts[i]);
         learn_persons(&anonymiser, rg_span_text(texts[i]));
+        learn_hosts(&anonymiser, rg_span_text(texts[i]));
     }
     for (size_t i = 1; i < diagnosis->word_count; i++) {
         learn_persons(&anonymiser, rg_span_text(diagnosis->words[i]));
+        learn_hosts(&anonymiser, rg_span_text(diagnosis->words[i]));
     }
     bool ok = true;
     for (size_t i = 1; ok && i < diagnosis->word_count; i++) {

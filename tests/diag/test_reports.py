@@ -114,7 +114,13 @@ def test_nothing_from_a_log_is_markup(tmp_path):
 SECRETS = ["gpu017", "gpu018", "oss1", "mds-a.cluster.example.org", "10.23.45.67", "10.23.45.68", "kim",
            "hongkildong", "2001:db8::77", "50:6b:4b:03:aa:bb", "storage.example.org", "4411@gpu017",
            "yuna.park", "minsu", "login-b", "506b:4b03", "506b4b0300a1b2c4", "50-6b-4b-a1-b2-c3", "192.0.2.99",
-           "0.2.99", "2.99", "ip-10-23-45-69"]
+           "0.2.99", "2.99", "ip-10-23-45-69",
+           # Users where another word says so, and where nothing says so once they are known.
+           "seojun", "jiwoo", "haneul", "byeol",
+           # What switches and subnet managers print.
+           "506b.4bc1.d2e3", "ec0d9a0300c0ffee", "fe80000000000000ec0d9a0300c0ffee",
+           # Hosts of which there is no log and no table.
+           "nfsvault", "bastion", "fence-ctl", "ost-head9", "tapevault2"]
 
 
 def secret_log():
@@ -133,6 +139,13 @@ def secret_log():
                                       "uid=1000(yuna.park) and /lustre/home/minsu/y, minsu@login-b, \"minsu\"")
     text += cluster.line("gpu018", 6, "error: failed guid 506b:4b03:00a1:b2c3 node_guid: 0x506b4b0300a1b2c4 hw "
                                       "50-6b-4b-a1-b2-c3 from ::ffff:192.0.2.99 at ip-10-23-45-69")
+    text += cluster.line("gpu018", 7, "error: failed for owner: seojun of /data/seojun, user: jiwoo, /x/jiwoo/y, "
+                                      "owner=\"haneul\" haneul; login: byeol, byeol's job")
+    text += cluster.line("gpu018", 8, "error: failed at mac 506b.4bc1.d2e3, Ca 0xec0d9a0300c0ffee "
+                                      "gid fe80000000000000ec0d9a0300c0ffee")
+    text += cluster.line("gpu018", 9, "error: failed password from bastion port 22; Node fence-ctl state is now "
+                                      "lost; mount of nfsvault:/export, node ost-head9, ost-head9 again, "
+                                      "bastion, fence-ctl, nfsvault, rhost=tapevault2")
     text += cluster.line("gpu017", 4, "nfs: server storage.example.org not responding, still trying")
     return text
 
@@ -184,6 +197,20 @@ def test_placeholders_are_stable_and_told_apart(tmp_path):
     assert server in quoted
     again = json.loads(run("--json", "--anonymise", "-", stdin=secret_log().encode()).stdout)
     assert again == found
+    # Every form of the report says the same of the same.
+    log = tmp_path / "x.log"
+    log.write_text(secret_log())
+    page, text = page_of(tmp_path, "--anonymise", log), run("--anonymise", log).stdout.decode()
+    markdown = run("--anonymise", "--markdown", log).stdout.decode()
+    for out in page, text, markdown:
+        assert server in out and all(node in out for node in nodes)
+
+
+def test_handles_and_pointers_are_no_guids():
+    text = cluster.line("gpu017", 0, "LustreError: unheard of failure lock: ffff88810a0b0c0d/0x5d6b2a9c11d2f3e4 "
+                                     "remote: 0x5d6b2a9c11d2f3e5 req@00000000f178e0a7")
+    out = run("--anonymise", "--json", "-", stdin=text.encode()).stdout.decode()
+    assert "0x5d6b2a9c11d2f3e4 remote: 0x5d6b2a9c11d2f3e5 req@00000000f178e0a7" in out
 
 
 @pytest.mark.parametrize("path", EVERY, ids=names(EVERY))
