@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 
+#include "base/checked.h"
 #include "base/clock.h"
 
 #include "diag/anonymise.h"
@@ -38,6 +39,7 @@ static struct {
     bool anonymise;
     bool live;
     bool verbose;
+    uint64_t timeout_s;
     /* Options that may come often are taken out of the words first. */
     const char *rules[LIST_MAX];
     size_t rules_count;
@@ -48,6 +50,8 @@ static struct {
 static const struct rg_cli_option options[] = {
     {"live", 0, RG_CLI_FLAG, &asked.live, NULL,
      "this host's kernel ring and the last day of its journal"},
+    {"timeout", 0, RG_CLI_NUMBER, &asked.timeout_s, "SECONDS",
+     "for --live: how long the journal may take; 60"},
     {"node", 0, RG_CLI_TEXT, &asked.node, "NAME", "the node of inputs that name none"},
     {"hosts", 0, RG_CLI_TEXT, &asked.hosts, "FILE",
      "a table of hosts: lines of NID HOST ROLE [RACK] (docs/diagnose.md)"},
@@ -372,7 +376,8 @@ static int diagnose(int argc, const char **argv, enum rg_language language)
         .hosts_file = asked.hosts,
         .inputs = {.node = asked.node,
                    .progress = isatty(STDERR_FILENO) ? show_progress : NULL,
-                   .context = &meter},
+                   .context = &meter,
+                   .live_timeout_s = (unsigned)RG_MIN(asked.timeout_s, (uint64_t)86400)},
     };
     struct rg_error err = RG_ERROR_INIT;
     RG_CLEANUP(close_pipeline) struct rg_pipeline *pipeline = NULL;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 
 #include "diag/live.h"
+#include "diag/utf16.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -523,7 +524,14 @@ static ssize_t read_descriptor(void *context, char *bytes, size_t room, struct r
 
 /* ---- What the first bytes tell ---- */
 
-enum content { CONTENT_LOG, CONTENT_ARCHIVE, CONTENT_JOURNAL, CONTENT_BINARY, CONTENT_EMPTY };
+enum content {
+    CONTENT_LOG,
+    CONTENT_UTF16,
+    CONTENT_ARCHIVE,
+    CONTENT_JOURNAL,
+    CONTENT_BINARY,
+    CONTENT_EMPTY
+};
 
 static bool has_magic(struct span head, size_t offset, const char *magic, size_t len)
 {
@@ -577,6 +585,9 @@ static enum content classify(struct span head)
     }
     if (has_magic(head, 0, "LPKSHHRH", 8)) {
         return CONTENT_JOURNAL;
+    }
+    if (rg_utf16_order_of(head) != RG_UTF16_NONE) {
+        return CONTENT_UTF16;
     }
     return is_binary(head) ? CONTENT_BINARY : CONTENT_LOG;
 }
@@ -841,6 +852,21 @@ static void note_binary(struct rg_inputs *inputs, const struct origin *origin, e
                  sentence, korean);
 }
 
+/* Read once more, as UTF-8. */
+static int read_utf16(struct rg_inputs *inputs, struct tap *tap, const struct origin *origin)
+{
+    rg_autofree struct rg_utf16 *utf16 = calloc(1, sizeof(*utf16));
+    rg_autofree struct tap *text = calloc(1, sizeof(*text));
+    if (!utf16 || !text) {
+        return rg_fail(NULL, RG_OUT_OF_MEMORY);
+    }
+    utf16->inner = (struct rg_stream){.read = read_tap, .context = tap};
+    utf16->order = rg_utf16_order_of(rg_span(tap->head, tap->head_len));
+    text->inputs = inputs;
+    text->inner = rg_utf16_stream(utf16);
+    return read_stream(inputs, text, origin);
+}
+
 static int read_stream(struct rg_inputs *inputs, struct tap *tap, const struct origin *origin)
 {
     struct rg_error err = RG_ERROR_INIT;
@@ -855,6 +881,8 @@ static int read_stream(struct rg_inputs *inputs, struct tap *tap, const struct o
         return read_archive(inputs, tap, origin);
     case CONTENT_LOG:
         return read_log(inputs, tap, origin);
+    case CONTENT_UTF16:
+        return read_utf16(inputs, tap, origin);
     case CONTENT_JOURNAL:
     case CONTENT_BINARY:
         note_binary(inputs, origin, content);

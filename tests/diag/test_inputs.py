@@ -179,6 +179,56 @@ def test_live_reads_this_host_or_says_why_not():
     assert done.returncode != 2 or b"kernel ring" in done.stderr
 
 
+@pytest.mark.parametrize("trap", ["", "trap '' TERM PIPE HUP\n"], ids=["hangs", "hangs and ignores signals"])
+def test_live_with_a_journal_that_hangs(tmp_path, trap):
+    """What journalctl said before it hung counts, the ring is read, and the report says what is missing."""
+    journalctl = tmp_path / "journalctl"
+    journalctl.write_text(f"#!/bin/sh\n{trap}cat <<'E'\n{text_of('export')}E\nexec sleep 600\n")
+    journalctl.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for words in ["--json"], ["--markdown"]:
+        started = time.monotonic()
+        done = subprocess.run([BINARY, "diagnose", "--live", "--timeout", "1", "-v", *words], env=environment,
+                              capture_output=True, timeout=60)
+        assert 0.9 < time.monotonic() - started < 20
+        assert b"journalctl did not finish in time" in done.stderr
+        assert b"journalctl did not finish in time" in done.stdout
+        assert b"scratch-OST0012" in done.stdout
+        ring = b"kernel ring" in done.stderr
+        assert done.returncode == (2 if ring else 1)
+        assert ring or b"read 2 sources" in done.stderr
+
+
+def test_live_with_a_journal_that_fails(tmp_path):
+    journalctl = tmp_path / "journalctl"
+    journalctl.write_text("#!/bin/sh\nexit 3\n")
+    journalctl.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run([BINARY, "diagnose", "--live", "-v"], env=environment, capture_output=True, timeout=60)
+    assert b"journalctl ended with status 3" in done.stderr
+
+
+ENCODINGS = {"utf-16 little": lambda t: b"\xff\xfe" + t.encode("utf-16-le"),
+             "utf-16 big": lambda t: b"\xfe\xff" + t.encode("utf-16-be"),
+             "utf-16 without mark": lambda t: t.encode("utf-16-le"),
+             "utf-8 with mark": lambda t: b"\xef\xbb\xbf" + t.encode()}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_text_saved_on_windows(tmp_path, name):
+    text = text_of("dmesg").replace("\n", "\r\n") * 3000  # longer than any buffer, with what is no ASCII
+    text += "[  599.000000] LustreError: unheard of failure on \uc11c\ubc84 \U0001f600\r\n"
+    path = tmp_path / "gpu01.log"
+    path.write_bytes(ENCODINGS[name](text))
+    plain = diagnose("--node", "gpu01", "-", stdin=text.encode())
+    packed = tmp_path / "bundle.tar.gz"
+    packed.write_bytes(archive({"gpu01.log": path.read_bytes()}, gzip.compress))
+    for found in diagnose(path), diagnose("--node", "gpu01", "-", stdin=path.read_bytes()), diagnose(packed):
+        assert essence(found) == essence(plain) and found["incidents"]
+        assert found["coverage"] == plain["coverage"]
+        assert "\uc11c\ubc84 \U0001f600" in json.dumps(found["noise"], ensure_ascii=False)
+
+
 HOSTILE = {
     "megabytes in a line": b"Lustre: " + b"x" * (3 << 20) + b"\n",
     "NUL": b"[    1.000000] Lustre: \0\0\0\n" + LOST.encode().replace(b" ", b"\0") + b"\n",
