@@ -30,10 +30,11 @@ int rg_correlation_open(const struct rg_correlation_options *options,
         made->options.cause_early_sec ? made->options.cause_early_sec : 900;
     made->sources = *sources;
     made->runs = calloc(RG_RUNS_MAX, sizeof(*made->runs));
+    made->states = calloc(RG_STATES_MAX, sizeof(*made->states));
     made->slots = calloc(RUN_SLOTS, sizeof(*made->slots));
     made->seen = calloc(RG_NODES_SEEN, sizeof(*made->seen));
     made->seen_of_node = calloc(RG_MAP_HOSTS_MAX, sizeof(*made->seen_of_node));
-    if (!made->runs || !made->slots || !made->seen || !made->seen_of_node ||
+    if (!made->runs || !made->states || !made->slots || !made->seen || !made->seen_of_node ||
         !rg_pool_init(&made->pool) || !rg_map_init(&made->map, &made->pool)) {
         rg_correlation_close(made);
         return rg_fail(err, RG_OUT_OF_MEMORY);
@@ -54,6 +55,7 @@ void rg_correlation_close(struct rg_correlation *correlation)
     free(correlation->seen);
     free(correlation->seen_of_node);
     free(correlation->told);
+    free(correlation->states);
     free(correlation);
 }
 
@@ -410,25 +412,101 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
     }
 }
 
-void rg_correlation_learn(struct rg_correlation *correlation, const struct rg_record *record,
-                          const struct rg_state_fact *fact)
+static void learn_import(struct rg_correlation *correlation, const struct rg_state_fact *fact,
+                         rg_host_id by)
 {
     struct rg_map *map = &correlation->map;
     struct rg_target_name name;
     if (!rg_target_parse(fact->target, &name)) {
         return;
     }
-    const char *node =
-        correlation->sources.node_name
-            ? correlation->sources.node_name(correlation->sources.context, record->node)
-            : NULL;
-    rg_host_id by = rg_map_host_of_node(map, record->node, node);
     rg_word target = rg_pool_add(&correlation->pool, fact->target);
     for (size_t i = 0; i < fact->nid_count; i++) {
         /* What messages say of where a target went comes later, and outranks it. */
         rg_map_served(map, target, name.kind, name.index, rg_map_nid(map, fact->nids[i]), by,
                       fact->current ? correlation->order : 0);
     }
+}
+
+static void learn_router(struct rg_map *map, rg_word nid)
+{
+    rg_host_id host = rg_map_host_of_nid(map, nid);
+    if (host) {
+        map->hosts[host].router = true;
+    }
+}
+
+/* Once each: a dump that was taken twice says the same twice. */
+static void keep_state(struct rg_correlation *correlation, const struct rg_record *record,
+                       const struct rg_state_fact *fact, const char *node, rg_word nid)
+{
+    struct rg_pool *pool = &correlation->pool;
+    struct rg_state_seen seen = {
+        .kind = fact->kind,
+        .node = rg_pool_add(pool, rg_span_text(node && *node ? node : "this-node")),
+        .subject = fact->kind == RG_STATE_SPACE || fact->kind == RG_STATE_IMPORT
+                       ? rg_pool_add(pool, fact->target)
+                       : nid,
+        .value = rg_pool_add(pool, fact->value),
+        .bad = fact->bad,
+    };
+    for (size_t i = 0; i < correlation->state_count; i++) {
+        const struct rg_state_seen *old = &correlation->states[i];
+        if (old->kind == seen.kind && old->node == seen.node && old->subject == seen.subject &&
+            old->value == seen.value) {
+            return;
+        }
+    }
+    if (correlation->state_count == RG_STATES_MAX) {
+        correlation->states_left_out++;
+        return;
+    }
+    seen.line = quote(correlation, record);
+    correlation->states[correlation->state_count++] = seen;
+}
+
+void rg_correlation_learn(struct rg_correlation *correlation, const struct rg_record *record,
+                          const struct rg_state_fact *fact)
+{
+    struct rg_map *map = &correlation->map;
+    const char *node =
+        correlation->sources.node_name
+            ? correlation->sources.node_name(correlation->sources.context, record->node)
+            : NULL;
+    rg_host_id by = rg_map_host_of_node(map, record->node, node);
+    rg_word nid = fact->nid_count ? rg_map_nid(map, fact->nids[0]) : 0;
+    switch (fact->kind) {
+    case RG_STATE_IMPORT:
+        learn_import(correlation, fact, by);
+        break;
+    case RG_STATE_OWN:
+        rg_map_owns(map, by, nid, false);
+        break;
+    case RG_STATE_PEER:
+        rg_map_same(map, nid, rg_map_nid(map, fact->nids[1]));
+        nid = rg_map_nid(map, fact->nids[1]);
+        break;
+    case RG_STATE_ROUTE:
+        learn_router(map, nid);
+        break;
+    case RG_STATE_SPACE:
+    case RG_STATE_KIND_COUNT:
+        break;
+    }
+    if (fact->value.len > 0) {
+        keep_state(correlation, record, fact, node, nid);
+    }
+}
+
+bool rg_state_say(const struct rg_state_seen *state, struct rg_phrases *phrases)
+{
+    static const enum rg_phrase_id sentences[RG_STATE_KIND_COUNT] = {
+        [RG_STATE_IMPORT] = RG_PHRASE_STATE_IMPORT, [RG_STATE_OWN] = RG_PHRASE_STATE_NET,
+        [RG_STATE_PEER] = RG_PHRASE_STATE_PEER,     [RG_STATE_ROUTE] = RG_PHRASE_STATE_ROUTE,
+        [RG_STATE_SPACE] = RG_PHRASE_STATE_DF,
+    };
+    return rg_phrases_add(phrases, sentences[state->kind], state->node, state->subject,
+                          state->value, state->line);
 }
 
 static void note(struct rg_correlation *correlation, struct rg_notes *notes,
@@ -718,6 +796,11 @@ static bool fill_notes(struct rg_correlation *correlation, struct rg_diagnosis *
     }
     ok &= add_notes(correlation, &correlation->clock_notes, &diagnosis->clocks);
     ok &= add_notes(correlation, &correlation->hole_notes, &diagnosis->holes);
+    for (size_t i = 0; i < correlation->state_count; i++) {
+        if (correlation->states[i].bad && diagnosis->state_notes.count < RG_NOTES_MAX) {
+            ok &= rg_state_say(&correlation->states[i], &diagnosis->state_notes);
+        }
+    }
     if (correlation->folded || correlation->map.full || correlation->pool.full) {
         ok &= rg_phrases_add(&diagnosis->holes, RG_PHRASE_FOLDED,
                              rg_pool_addf(pool, "%" PRIu64, correlation->folded), 0, 0, 0);
@@ -796,6 +879,9 @@ int rg_correlation_finish(struct rg_correlation *correlation, const struct rg_un
     diagnosis->word_count = correlation->pool.count;
     correlation->pool.count = 0;
     diagnosis->told = RG_TAKE(correlation->told);
+    diagnosis->states = RG_TAKE(correlation->states);
+    diagnosis->state_count = correlation->state_count;
+    diagnosis->states_left_out = correlation->states_left_out;
     diagnosis->told_count = correlation->told_count;
     *ret_diagnosis = diagnosis;
     return 0;

@@ -49,7 +49,7 @@ void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_reco
 /* A record that the catalogue knows. Never fails: what cannot be kept is counted. */
 void rg_correlation_add(struct rg_correlation *correlation, const struct rg_event *event);
 
-/* What a pasted state says of a target (copied): a part of the map, no event. */
+/* What a dump of state says (copied): a part of the map, and evidence; no event. */
 void rg_correlation_learn(struct rg_correlation *correlation, const struct rg_record *record,
                           const struct rg_state_fact *fact);
 

@@ -1,6 +1,7 @@
 /*
  * What the files of correlation share: the runs that events are gathered in (correlate.c), how runs
- * become incidents (judge.c), and how an incident gets its cause, scope and sentences (verdict.c).
+ * become incidents (judge.c), and how an incident gets its cause, scope and sentences (verdict.c
+ * and what it calls).
  * Not for other parts of the room.
  */
 #ifndef RG_DIAG_CORRELATION_H
@@ -17,6 +18,7 @@
 #define RG_QUOTE_BYTES   420
 #define RG_INCIDENTS_MAX 200
 #define RG_NODES_SEEN    8192
+#define RG_STATES_MAX    1024
 #define RG_NOTES_MAX     40 /* of clocks, and of missing lines; further ones count */
 
 enum rg_trait_flag {
@@ -177,6 +179,9 @@ struct rg_correlation {
     uint64_t order;
     rg_word *told; /* names of hosts and racks from the table of hosts; goes to the diagnosis */
     size_t told_count;
+    struct rg_state_seen *states; /* RG_STATES_MAX of them; goes to the diagnosis */
+    size_t state_count;
+    uint64_t states_left_out;
     struct rg_notes clock_notes;
     struct rg_notes hole_notes;
     bool clocks_guessed; /* two clocks were laid side by side by what both say */
@@ -195,6 +200,9 @@ bool rg_verdict(struct rg_correlation *correlation, int number, struct rg_incide
 bool rg_words_add(struct rg_words *words, rg_word word); /* once each; at most 64 */
 bool rg_phrases_add(struct rg_phrases *phrases, enum rg_phrase_id id, rg_word a, rg_word b,
                     rg_word c, rg_word d);
+
+/* The sentence about a state that is not as it should be. */
+bool rg_state_say(const struct rg_state_seen *state, struct rg_phrases *phrases);
 
 /* "4 days 15 hours", "44 s": a duration as a word. */
 rg_word rg_duration_word(struct rg_correlation *correlation, int64_t usec);

@@ -208,6 +208,8 @@ void rg_diagnosis_free(struct rg_diagnosis *diagnosis)
     free(diagnosis->targets);
     free(diagnosis->told);
     free(diagnosis->noise);
+    free(diagnosis->states);
+    free(diagnosis->state_notes.items);
     free(diagnosis->assumptions.items);
     free(diagnosis->clocks.items);
     free(diagnosis->holes.items);

@@ -16,6 +16,7 @@
 #include "base/span.h"
 #include "diag/catalogue.h"
 #include "diag/event.h"
+#include "diag/state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -220,6 +221,16 @@ struct rg_noise {
     rg_word sample;
 };
 
+/* What a dump of state among the inputs said (state.h): a snapshot of an unknown moment. */
+struct rg_state_seen {
+    enum rg_state_kind kind;
+    rg_word node;
+    rg_word subject; /* the NID or target */
+    rg_word value;   /* "up", "down", "inactive device" */
+    bool bad;
+    rg_word line; /* "file:line: text" */
+};
+
 /* How far the input could be read, for the head of a report. */
 struct rg_coverage {
     uint64_t lines;
@@ -244,6 +255,10 @@ struct rg_diagnosis {
     size_t told_count;
     struct rg_noise *noise; /* benign rows, and then what matched no row */
     size_t noise_count;
+    struct rg_state_seen *states;
+    size_t state_count;
+    uint64_t states_left_out;
+    struct rg_phrases state_notes; /* those of them that are not as they should be */
     struct rg_coverage coverage;
     struct rg_phrases assumptions; /* time windows and the like */
     struct rg_phrases clocks;      /* what is not sure about time */

@@ -225,13 +225,9 @@ rg_host_id rg_map_host_of_target(struct rg_map *map, rg_word name)
     return rg_map_resolve(map, target->speaker);
 }
 
-void rg_map_owns(struct rg_map *map, rg_host_id host, rg_word nid, bool inferred)
+/* `other` becomes part of `host`; both resolved. */
+static void merge(struct rg_map *map, rg_host_id host, rg_host_id other)
 {
-    host = rg_map_resolve(map, host);
-    rg_host_id other = rg_map_host_of_nid(map, nid);
-    if (!host || !other || host == other || map->hosts[other].node) {
-        return;
-    }
     struct rg_map_host *from = &map->hosts[other];
     struct rg_map_host *into = &map->hosts[host];
     for (size_t i = 0; i < from->nid_count; i++) {
@@ -240,8 +236,31 @@ void rg_map_owns(struct rg_map *map, rg_host_id host, rg_word nid, bool inferred
     into->server |= from->server;
     into->client |= from->client;
     into->mgs |= from->mgs;
-    into->inferred |= inferred;
+    into->router |= from->router;
+    into->inferred |= from->inferred;
     from->merged = host;
+}
+
+void rg_map_owns(struct rg_map *map, rg_host_id host, rg_word nid, bool inferred)
+{
+    host = rg_map_resolve(map, host);
+    rg_host_id other = rg_map_host_of_nid(map, nid);
+    if (!host || !other || host == other || map->hosts[other].node) {
+        return;
+    }
+    merge(map, host, other);
+    map->hosts[host].inferred |= inferred;
+}
+
+void rg_map_same(struct rg_map *map, rg_word nid, rg_word other)
+{
+    rg_host_id a = rg_map_host_of_nid(map, nid);
+    rg_host_id b = rg_map_host_of_nid(map, other);
+    if (!a || !b || a == b || (map->hosts[a].node && map->hosts[b].node)) {
+        return;
+    }
+    bool into_b = map->hosts[b].node != 0;
+    merge(map, into_b ? b : a, into_b ? a : b);
 }
 
 /* The host of that name, whether its own log was read or not. */

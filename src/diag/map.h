@@ -87,6 +87,9 @@ void rg_map_speaks(struct rg_map *map, rg_word target, enum rg_target_kind kind,
 /* The NID is the host's own. */
 void rg_map_owns(struct rg_map *map, rg_host_id host, rg_word nid, bool inferred);
 
+/* Both NIDs are of one host. */
+void rg_map_same(struct rg_map *map, rg_word nid, rg_word other);
+
 /* What the table of hosts says: after the last event, before settling. */
 void rg_map_tell(struct rg_map *map, const struct rg_told_host *told);
 

@@ -79,11 +79,12 @@ static void take_event(struct rg_pipeline *pipeline, const struct rg_record *rec
 static bool take_state(struct rg_pipeline *pipeline, const struct rg_record *record)
 {
     struct rg_state_fact fact;
-    if (!rg_state_read(&pipeline->state, record, &fact)) {
-        return false;
+    enum rg_state_line line = rg_state_read(
+        &pipeline->state, record, rg_interned_text(pipeline->desk.sources, record->source), &fact);
+    if (line == RG_STATE_FACT) {
+        rg_correlation_learn(pipeline->correlation, record, &fact);
     }
-    rg_correlation_learn(pipeline->correlation, record, &fact);
-    return true;
+    return line != RG_STATE_NO;
 }
 
 static void take_record(void *context, const struct rg_record *record)

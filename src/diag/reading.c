@@ -554,7 +554,9 @@ static bool goes_on(const struct reading *reading, const struct rg_line *line,
         }
         word++;
     }
-    return word > 0 && !strchr("#$>{}|`*-=", line->ptr[0]) &&
+    bool dump = (word == line->len && word > 0 && line->ptr[word - 1] == ':') ||
+                (word == 4 && memcmp(line->ptr, "UUID", 4) == 0); /* of lnetctl, of lfs df */
+    return word > 0 && !dump && !strchr("#$>{}|`*-=", line->ptr[0]) &&
            reading->wrapped_width + 1 + word > 70;
 }
 

@@ -574,6 +574,8 @@ static void foot(const struct page *page)
         rg_buf_add_text(page->out, "</ul>");
     }
     phrases(page, "Clocks", "시각", &diagnosis->clocks);
+    phrases(page, "State among the inputs (a snapshot, not an event)",
+            "입력에 포함된 상태 덤프(이벤트가 아닌 한 시점의 상태)", &diagnosis->state_notes);
     phrases(page, "Missing lines", "누락된 로그", &diagnosis->holes);
     phrases(page, "Assumptions", "가정", &diagnosis->assumptions);
 }

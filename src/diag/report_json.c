@@ -338,6 +338,25 @@ static void noise(struct json *json)
     close_with(json, ']');
 }
 
+static void states(struct json *json)
+{
+    name(json, "states");
+    open_with(json, '[');
+    for (size_t i = 0; i < json->diagnosis->state_count; i++) {
+        const struct rg_state_seen *state = &json->diagnosis->states[i];
+        open_with(json, '{');
+        field_text(json, "kind", rg_state_kind_name(state->kind));
+        field_word(json, "node", state->node);
+        field_word(json, "subject", state->subject);
+        field_word(json, "state", state->value);
+        field_bool(json, "bad", state->bad);
+        field_word(json, "line", state->line);
+        close_with(json, '}');
+    }
+    close_with(json, ']');
+    field_number(json, "states_left_out", (int64_t)json->diagnosis->states_left_out);
+}
+
 void rg_diagnosis_json(const struct rg_diagnosis *diagnosis, struct rg_buf *out)
 {
     struct json writer = {diagnosis, out, false};
@@ -370,6 +389,7 @@ void rg_diagnosis_json(const struct rg_diagnosis *diagnosis, struct rg_buf *out)
     }
     close_with(json, ']');
     noise(json);
+    states(json);
     field_phrases(json, "assumptions", &diagnosis->assumptions);
     field_phrases(json, "clocks", &diagnosis->clocks);
     field_phrases(json, "holes", &diagnosis->holes);

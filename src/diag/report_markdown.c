@@ -303,6 +303,8 @@ void rg_diagnosis_markdown(const struct rg_diagnosis *diagnosis, enum rg_languag
             either(&page, "further incidents are left out.", "개의 장애는 생략되었습니다."));
     }
     list(&page, "Clocks", "시각", &diagnosis->clocks);
+    list(&page, "State among the inputs (a snapshot, not an event)",
+         "입력에 포함된 상태 덤프(이벤트가 아닌 한 시점의 상태)", &diagnosis->state_notes);
     list(&page, "Missing lines", "누락된 로그", &diagnosis->holes);
     list(&page, "Assumptions", "가정", &diagnosis->assumptions);
 }

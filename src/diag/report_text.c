@@ -333,10 +333,13 @@ void rg_diagnosis_text(const struct rg_diagnosis *diagnosis, enum rg_language la
                            "개의 장애는 생략되었습니다"));
     }
     noise(&page);
-    if (diagnosis->clocks.count || diagnosis->holes.count || diagnosis->assumptions.count) {
+    if (diagnosis->state_notes.count || diagnosis->clocks.count || diagnosis->holes.count ||
+        diagnosis->assumptions.count) {
         rg_buf_add_char(out, '\n');
     }
     phrases(&page, "Clocks", "시각", &diagnosis->clocks);
+    phrases(&page, "State among the inputs (a snapshot, not an event)",
+            "입력에 포함된 상태 덤프(이벤트가 아닌 한 시점의 상태)", &diagnosis->state_notes);
     phrases(&page, "Missing lines", "누락된 로그", &diagnosis->holes);
     phrases(&page, "Assumptions", "가정", &diagnosis->assumptions);
 }

@@ -3,6 +3,8 @@
  */
 #include "diag/scope.h"
 
+#define STATES_SAID_MAX 4 /* in one incident */
+
 void rg_scope_decide(struct rg_view *view)
 {
     const struct rg_run *cause = view->cause;
@@ -139,6 +141,45 @@ void rg_scope_say_who_is_fine(struct rg_view *view)
                     rg_view_list(view, &targets), 0, 0);
     }
     free(targets.items);
+}
+
+static bool concerns(struct rg_view *view, const struct rg_state_seen *state)
+{
+    const struct rg_incident *incident = view->incident;
+    for (size_t i = 0; i < incident->targets.count; i++) {
+        if (incident->targets.items[i] == state->subject) {
+            return true;
+        }
+    }
+    if (state->kind == RG_STATE_SPACE || state->kind == RG_STATE_IMPORT) {
+        return false;
+    }
+    struct rg_map *map = &view->correlation->map;
+    rg_host_id host = rg_map_host_of_nid(map, state->subject);
+    for (size_t i = 0; i < incident->nids.count; i++) {
+        if (rg_map_host_of_nid(map, incident->nids.items[i]) == host) {
+            return true;
+        }
+    }
+    bool router = state->kind == RG_STATE_ROUTE;
+    return router || rg_host_list_has(&view->observers, host) ||
+           rg_host_list_has(&view->elements, host) || rg_host_list_has(&view->ill, host) ||
+           (view->cause && rg_view_speaker(view, view->cause) == host);
+}
+
+void rg_scope_say_states(struct rg_view *view)
+{
+    const struct rg_correlation *correlation = view->correlation;
+    size_t said = 0;
+    for (size_t i = 0; i < correlation->state_count && said < STATES_SAID_MAX; i++) {
+        if (correlation->states[i].bad && concerns(view, &correlation->states[i])) {
+            view->ok &= rg_state_say(&correlation->states[i], &view->incident->evidence);
+            said++;
+        }
+    }
+    if (said > 0) {
+        rg_view_say(view, &view->incident->evidence, RG_PHRASE_STATE_SNAPSHOT, 0, 0, 0);
+    }
 }
 
 /* How requests ended, for those that have no better cause. */

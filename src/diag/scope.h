@@ -12,6 +12,9 @@ void rg_scope_decide(struct rg_view *view);
 /* Nodes that were logging Lustre and have no part in it. */
 void rg_scope_say_who_is_fine(struct rg_view *view);
 
+/* What dumps of state say of the hosts and targets of the incident. */
+void rg_scope_say_states(struct rg_view *view);
+
 /* How requests ended, for those that have no better cause. */
 void rg_scope_say_endings(struct rg_view *view);
 

@@ -329,6 +329,7 @@ bool rg_verdict(struct rg_correlation *correlation, int number, struct rg_incide
     judge_urgency(&view);
     fill_causes(&view);
     say_users(&view);
+    rg_scope_say_states(&view);
     rg_scope_say_who_is_fine(&view);
     judge_confidence(&view);
     rg_advise_next(&view);

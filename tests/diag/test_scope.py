@@ -1,7 +1,7 @@
 """Who is at fault, told from who complains of whom: one row of the scope table a test."""
 import cluster
 import pytest
-from diagnosis import check, commands, diagnose_text, english, run
+from diagnosis import check, commands, diagnose, diagnose_text, english, rows, run
 
 A, B, C = "192.0.2.11@o2ib", "192.0.2.12@o2ib", "192.0.2.13@o2ib"
 OLD = -86400  # a day earlier: makes nodes and targets known without being part of the incident
@@ -302,3 +302,153 @@ def test_pieces_of_state_are_nothing():
                           + cluster.line("gpu01", 0, "usb 1-1: text") +
                           "    current_connection: 192.0.2.13@o2ib\n")
     assert found["targets"] == [] and found["incidents"] == []
+
+
+NET = """net:
+    - net type: lo
+      local NI(s):
+        - nid: 0@lo
+          status: up
+    - net type: o2ib
+      local NI(s):
+        - nid: {own}
+          status: {status}
+          interfaces:
+              0: ib0
+          statistics:
+              send_count: 12
+              drop_count: 3
+          health stats:
+              fatal_error: {fatal}
+              network timeout: 3
+              error: 9
+              health value: 1000
+          tunables:
+              peer_timeout: 180
+              lnd tunables:
+                  peercredits_hiw: 4
+          dev cpt: 0
+          CPT: "[0,1]"
+"""
+PEERS = """peer:
+    - primary nid: {a}
+      Multi-Rail: True
+      peer ni:
+        - nid: {a}
+          state: up
+        - nid: {b}
+          state: down
+          max_ni_tx_credits: 8
+          health stats:
+              health value: 0
+    - primary nid: 192.0.2.77@o2ib
+      Multi-Rail: False
+      peer ni:
+        - nid: 192.0.2.77@o2ib
+          state: NA
+"""
+ROUTES = """route:
+    - net: tcp1
+      gateway: {router}
+      hop: -1
+      priority: 0
+      health_sensitivity: 1
+      state: {state}
+      type: single-hop
+"""
+DF = """UUID                   1K-blocks        Used   Available Use% Mounted on
+scr-MDT0000_UUID         1165900       10140     1050984   1% /mnt/scr[MDT:0]
+scr-OST0000_UUID         3865944     3865900          44 100% /mnt/scr[OST:0]
+OST0001             : inactive device
+scr-OST0002_UUID    : Resource temporarily unavailable
+scr-OST0003_UUID         3865944       44000     3600000   2% /mnt/scr[OST:3]
+
+filesystem_summary:      7731888     3909900     3600044  52% /mnt/scr
+
+"""
+
+
+def states(found):
+    return {(state["kind"], state["subject"], state["state"], state["bad"]) for state in found["states"]}
+
+
+def test_dumps_of_lnet_are_read_and_quoted():
+    lost = cluster.gone("gpu01", 0, "scr-OST0000", A) + cluster.gone("gpu01", 1, "scr-MDT0000", C)
+    dumps = (NET.format(own="192.0.2.101@o2ib", status="down", fatal=0)
+             + PEERS.format(a=A, b="198.51.100.11@o2ib1")
+             + ROUTES.format(router="192.0.2.251@o2ib", state="down"))
+    found = diagnose_text(lost + dumps, "--node", "gpu01")
+    assert states(found) == {("net", "192.0.2.101@o2ib", "down", True), ("peer", A, "up", False),
+                             ("peer", "198.51.100.11@o2ib1", "down", True),
+                             ("route", "192.0.2.251@o2ib", "down", True)}
+    one = last(found)
+    check(one, evidence_has="its own NID 192.0.2.101@o2ib is “down”")
+    check(one, evidence_has="the peer NID 198.51.100.11@o2ib1 is “down”")
+    check(one, evidence_has="the router 192.0.2.251@o2ib is “down”")
+    check(one, evidence_has="standard input:")
+    # Never an event: nothing of it counts as an error-looking line or as an incident of its own.
+    plain = diagnose_text(lost, "--node", "gpu01")
+    assert len(found["incidents"]) == len(plain["incidents"]) and one["cause"] == last(plain)["cause"]
+    assert found["coverage"]["error_looking"] == plain["coverage"]["error_looking"]
+    assert diagnose_text(dumps, "--node", "gpu01")["incidents"] == []
+    done = run("--node", "gpu01", "-", stdin=dumps.encode())
+    assert b"State among the inputs" in done.stdout and b"192.0.2.251@o2ib" in done.stdout
+    for words in ["--markdown"], ["--markdown", "--lang", "ko"]:
+        assert b"192.0.2.251@o2ib" in run(*words, "--node", "gpu01", "-", stdin=dumps.encode()).stdout
+    hidden = run("--anonymise", "--json", "--node", "gpu01", "-", stdin=(lost + dumps).encode()).stdout
+    assert b"192.0.2" not in hidden and b"198.51.100" not in hidden
+
+
+def test_healthy_dumps_say_nothing():
+    found = diagnose_text(NET.format(own="192.0.2.101@o2ib", status="up", fatal=0)
+                          + ROUTES.format(router="192.0.2.251@o2ib", state="up"), "--node", "gpu01")
+    assert found["incidents"] == [] and not any(state["bad"] for state in found["states"])
+    assert b"State among" not in run("--node", "gpu01", "-", stdin=NET.format(
+        own="192.0.2.101@o2ib", status="up", fatal=0).encode()).stdout
+    fatal = diagnose_text(NET.format(own="192.0.2.101@o2ib", status="up", fatal=1), "--node", "gpu01")
+    assert ("net", "192.0.2.101@o2ib", "fatal_error", True) in states(fatal)
+
+
+@pytest.mark.parametrize("dump", [
+    NET.format(own="192.0.2.11@o2ib", status="up", fatal=0),
+    "oss1# lctl list_nids\n192.0.2.11@o2ib\n198.51.100.11@tcp\n",
+])
+def test_own_nids_say_whose_log_is_which(dump, tmp_path):
+    """A server's log names no NID of its own; with the dump the clients' NID and its log are one host."""
+    clients = "".join(cluster.gone(node, 0, "scr-OST0000", A, opcode=4) for node in ("gpu01", "gpu02", "gpu03"))
+    clients += "".join(cluster.gone(node, 0.5, "scr-OST0005", B, opcode=4) for node in ("gpu01", "gpu02", "gpu03"))
+    other = cluster.line("oss1", -3000, "Lustre: Lustre: Build Version: 2.15.5")
+    other += cluster.line("oss2", -3000, "Lustre: Lustre: Build Version: 2.15.5")
+    (tmp_path / "clients.log").write_text(clients)
+    (tmp_path / "servers.log").write_text(other)
+    (tmp_path / "oss1.txt").write_text(dump)
+    found = diagnose(tmp_path)
+    told = {node["name"]: node for node in found["nodes"]}
+    assert told["oss1"]["role"] == "server"
+    (tmp_path / "oss1.txt").unlink()
+    assert {node["name"]: node for node in diagnose(tmp_path)["nodes"]}["oss1"]["role"] != "server"
+
+
+def test_lfs_df_names_targets_that_are_missing_or_full():
+    found = diagnose_text(cluster.gone("gpu01", 0, "scr-OST0002", A) + DF, "--node", "gpu01")
+    assert states(found) == {("df", "scr-OST0000", "full", True), ("df", "scr-OST0001", "inactive device", True),
+                             ("df", "scr-OST0002", "Resource temporarily unavailable", True)}
+    check(last(found), evidence_has="lfs df on gpu01: scr-OST0002 is")
+    assert "scr-OST0000" not in english(last(found)["evidence"])
+
+
+def test_imports_that_are_not_connected():
+    state = imports((("scr-OST0000", A, B),)).replace("state: FULL", "state: DISCONN")
+    found = diagnose_text(state + cluster.gone("gpu01", 0, "scr-OST0000", A), "--node", "gpu01")
+    assert states(found) == {("import", "scr-OST0000", "DISCONN", True)}
+    check(last(found), evidence_has="the connection to scr-OST0000 is DISCONN")
+
+
+def test_state_within_a_log_does_not_swallow_it():
+    """A dump ends where the log goes on, with and without stamps."""
+    text = (ROUTES.format(router="192.0.2.251@o2ib", state="up")
+            + "LustreError: 166-1: MGC192.0.2.5@o2ib: Connection to MGS (at 192.0.2.5@o2ib) was lost; in progress "
+              "operations using this service will fail\n" + DF.replace("filesystem_summary", "x")
+            + cluster.gone("gpu01", 0, "scr-OST0002", A))
+    found = diagnose_text(text, "--node", "gpu01")
+    assert {"IM-LOST-FAIL", "IM-LOST-WAIT"} <= rows(found)
