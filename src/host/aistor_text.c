@@ -199,6 +199,23 @@ void rg_module_parse(struct span text, const char *name, struct rg_module_line *
     }
 }
 
+bool rg_modinfo_parse(struct span text, struct rg_modinfo *ret_info)
+{
+    struct span line, name, value;
+    *ret_info = (struct rg_modinfo){0};
+    while (rg_words_line(&text, &line)) {
+        if (!rg_words_pair(line, ':', &name, &value)) {
+            continue;
+        }
+        if (rg_span_is(name, "filename") && !ret_info->path[0]) {
+            rg_words_copy(ret_info->path, sizeof ret_info->path, value);
+        } else if (rg_span_is(name, "srcversion") && !ret_info->srcversion[0]) {
+            rg_words_copy(ret_info->srcversion, sizeof ret_info->srcversion, value);
+        }
+    }
+    return ret_info->path[0] != '\0';
+}
+
 /* ---- ELF ---- */
 
 static bool copy_out(struct span bytes, uint64_t at, void *to, size_t size)

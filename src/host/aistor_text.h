@@ -71,6 +71,16 @@ struct rg_module_line {
 /* The line of one module; loaded is false when it has none. */
 void rg_module_parse(struct span text, const char *name, struct rg_module_line *ret_module);
 
+/* ---- modinfo ---- */
+
+struct rg_modinfo {
+    char path[192];      /* "(builtin)" for what is part of the kernel */
+    char srcversion[64]; /* "" when it has none */
+};
+
+/* The output of `modinfo NAME`. False when it names no file. */
+bool rg_modinfo_parse(struct span text, struct rg_modinfo *ret_info);
+
 /* ---- ELF: which libraries a program needs ---- */
 
 #define RG_ELF_NEEDED_MAX 64

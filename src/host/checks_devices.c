@@ -533,6 +533,57 @@ void judge_kmod_src(const struct rg_host_facts *facts, struct rg_findings *findi
     }
 }
 
+/* ---- KMOD-FILE ---- */
+
+static void judge_other_file(const struct rg_host_facts *facts, const struct rg_module_file *file,
+                             struct rg_findings *findings)
+{
+    bool debian = facts->system.distribution == RG_DISTRIBUTION_DEBIAN;
+    bool ofed = strcmp(file->name, "mlx_compat") == 0 ||
+                (rg_host_module_loaded(&facts->devices, "mlx_compat") &&
+                 (strncmp(file->name, "ib_", 3) == 0 || strncmp(file->name, "mlx", 3) == 0 ||
+                  strncmp(file->name, "rdma_", 5) == 0));
+    struct rg_finding *finding = rg_find(findings, RG_VERDICT_WARN, file->name,
+                                         "The module that is loaded is not the one on disk.");
+    rg_find_value(finding, "loaded %s; %s has %s", file->loaded.text, file->info.path,
+                  file->info.srcversion);
+    rg_find_where_text(finding, "%s, modinfo %s", file->loaded.at.path, file->name);
+    rg_find_remedy(finding, "modinfo -n %s; lsinitr%s | grep %s.ko   # the initrd may hold another",
+                   file->name, debian ? "amfs /boot/initrd.img-$(uname -r)" : "d", file->name);
+    rg_find_remedy(finding, debian ? "depmod -a && update-initramfs -u" : "depmod -a && dracut -f");
+    if (ofed) {
+        rg_find_remedy(finding, "/etc/init.d/openibd restart   # stops all RDMA while it runs");
+    }
+    rg_find_remedy(finding, "reboot   # when it suits");
+}
+
+void judge_kmod_file(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_devices *devices = &facts->devices;
+    size_t same = 0, unknown = 0;
+    const struct rg_reading *why = NULL;
+    for (size_t i = 0; i < devices->file_count; i++) {
+        const struct rg_module_file *file = &devices->files[i];
+        if (!rg_reading_ok(&file->loaded.at) || !rg_reading_ok(&file->info_at)) {
+            why = !rg_reading_ok(&file->loaded.at) ? &file->loaded.at : &file->info_at;
+            unknown++;
+        } else if (strcmp(file->loaded.text, file->info.srcversion) != 0) {
+            judge_other_file(facts, file, findings);
+        } else {
+            same++;
+        }
+    }
+    if (same) {
+        struct rg_finding *finding =
+            rg_find(findings, RG_VERDICT_OK, "", "%zu loaded modules are those on disk.", same);
+        rg_find_where_text(finding, "/sys/module/*/srcversion, modinfo");
+    }
+    if (unknown) {
+        struct rg_finding *finding = rg_find_unread(findings, "", why);
+        rg_find_value(finding, "%zu loaded modules whose file is not known", unknown);
+    }
+}
+
 /* ---- KMOD-LUSTRE ---- */
 
 void judge_kmod_lustre(const struct rg_host_facts *facts, struct rg_findings *findings)

@@ -532,10 +532,46 @@ void judge_lversion(const struct rg_host_facts *facts, struct rg_findings *findi
 
 /* ---- ZFS-PROP, CFGLOG: stale_nid.h has the procedure ---- */
 
+/* What the target names against what the MGS has; `word` is how the target's kind calls it. */
+static void judge_mgsnode(const struct rg_host_facts *facts,
+                          const struct rg_lustre_zfs_target *target, const char *word,
+                          const char *ask, const struct rg_reading *at,
+                          struct rg_findings *findings)
+{
+    struct rg_nid_list present;
+    char stale[RG_NID_TEXT_MAX + 1];
+    enum rg_mgs_truth truth = rg_stale_mgs(facts, &present);
+    if (truth == RG_MGS_UNKNOWN) {
+        struct rg_finding *finding =
+            rg_find(findings, RG_VERDICT_SKIP, target->dataset,
+                    "Which addresses the MGS has now is not known on this machine.");
+        rg_find_where(finding, at);
+        rg_find_remedy(finding, "%s %s   # compare with lctl list_nids on the MGS", ask,
+                       target->dataset);
+        return;
+    }
+    /* One right address is enough: the others are of failover partners. */
+    bool bad = !rg_stale_meet(&target->mgs, &present) &&
+               rg_stale_find(&target->mgs, &present, truth == RG_MGS_CONNECTED, stale);
+    struct rg_finding *finding =
+        rg_find(findings, bad ? RG_VERDICT_FAIL : RG_VERDICT_OK, target->dataset,
+                bad ? "%s names %s, which is no address of the MGS." : "%s names the MGS%s.", word,
+                bad ? stale : "");
+    RG_BUF(value, 2048);
+    rg_stale_add_list(&value, &target->mgs);
+    rg_buf_add_text(&value, truth == RG_MGS_HERE ? "; the MGS (here) has "
+                                                 : "; the MGS that is connected has ");
+    rg_stale_add_list(&value, &present);
+    rg_find_value(finding, "%s=%s", word, rg_buf_text(&value));
+    rg_find_where(finding, at);
+    if (bad) {
+        rg_stale_mend(finding, facts, &present);
+    }
+}
+
 void judge_zfs_prop(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_lustre *lustre = &facts->lustre;
-    struct rg_nid_list present;
     if (lustre->zfs_at.state == RG_READ_NOT_ASKED ||
         (lustre->zfs_at.state == RG_READ_MISSING && !rg_host_is_lustre_server(facts))) {
         return;
@@ -544,42 +580,55 @@ void judge_zfs_prop(const struct rg_host_facts *facts, struct rg_findings *findi
         (void)rg_find_unread(findings, "", &lustre->zfs_at);
         return;
     }
-    enum rg_mgs_truth truth = rg_stale_mgs(facts, &present);
     for (size_t i = 0; i < lustre->zfs.count; i++) {
         const struct rg_lustre_zfs_target *target = &lustre->zfs.targets[i];
-        char stale[RG_NID_TEXT_MAX + 1];
-        if (target->mgs.count == 0) {
-            continue; /* a combined MGS and MDT needs none */
+        if (target->mgs.count) { /* a combined MGS and MDT needs none */
+            judge_mgsnode(facts, target, "lustre:mgsnode", "zfs get -s local lustre:mgsnode",
+                          &lustre->zfs_at, findings);
         }
-        if (truth == RG_MGS_UNKNOWN) {
-            struct rg_finding *finding =
-                rg_find(findings, RG_VERDICT_SKIP, target->dataset,
-                        "Which addresses the MGS has now is not known on this machine.");
-            rg_find_where(finding, &lustre->zfs_at);
-            rg_find_remedy(finding,
-                           "zfs get -s local lustre:mgsnode %s   # compare with lctl "
-                           "list_nids on the MGS",
-                           target->dataset);
-            continue;
-        }
-        /* One right address is enough: the others are of failover partners. */
-        bool bad = !rg_stale_meet(&target->mgs, &present) &&
-                   rg_stale_find(&target->mgs, &present, truth == RG_MGS_CONNECTED, stale);
-        struct rg_finding *finding =
-            rg_find(findings, bad ? RG_VERDICT_FAIL : RG_VERDICT_OK, target->dataset,
-                    bad ? "lustre:mgsnode names %s, which is no address of the MGS."
-                        : "lustre:mgsnode names the MGS%s.",
-                    bad ? stale : "");
-        RG_BUF(value, 2048);
-        rg_stale_add_list(&value, &target->mgs);
-        rg_buf_add_text(&value, truth == RG_MGS_HERE ? "; the MGS (here) has "
-                                                     : "; the MGS that is connected has ");
-        rg_stale_add_list(&value, &present);
-        rg_find_value(finding, "lustre:mgsnode=%s", rg_buf_text(&value));
-        rg_find_where(finding, &lustre->zfs_at);
-        if (bad) {
-            rg_stale_mend(finding, facts, &present);
-        }
+    }
+}
+
+/* ---- MGSNODE ---- */
+
+static void judge_disk(const struct rg_host_facts *facts, const struct rg_host_lustre_disk *entry,
+                       struct rg_findings *findings)
+{
+    const struct rg_lustre_zfs_target *target = &entry->disk.target;
+    bool is_mgs = target->has_flags && target->flags & RG_LDD_MGS;
+    if (entry->at.state == RG_READ_NOT_ASKED) {
+        struct rg_finding *finding = rg_find(findings, RG_VERDICT_SKIP, target->dataset,
+                                             "Asking the targets before it took too long.");
+        rg_find_remedy(finding, "tunefs.lustre --dryrun %s   # reads only", target->dataset);
+        return;
+    }
+    if (!rg_reading_ok(&entry->at)) {
+        (void)rg_find_unread(findings, target->dataset, &entry->at);
+        return;
+    }
+    if (target->mgs.count) {
+        judge_mgsnode(facts, target, "mgsnode", "tunefs.lustre --dryrun", &entry->at, findings);
+        return;
+    }
+    struct rg_finding *finding = rg_find(
+        findings, is_mgs ? RG_VERDICT_OK : RG_VERDICT_WARN, target->dataset,
+        is_mgs ? "%s is the MGS itself." : "%s names no MGS: it cannot register.", target->svname);
+    rg_find_where(finding, &entry->at);
+    if (!is_mgs) {
+        rg_find_remedy(finding, "umount %s && tunefs.lustre --mgsnode=MGS_NID %s", target->dataset,
+                       target->dataset);
+    }
+}
+
+void judge_disk_mgsnode(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_lustre *lustre = &facts->lustre;
+    for (size_t i = 0; i < lustre->disk_count; i++) {
+        judge_disk(facts, &lustre->disks[i], findings);
+    }
+    if (lustre->disks_left) {
+        (void)rg_find(findings, RG_VERDICT_SKIP, "",
+                      "%zu more targets are mounted than are looked at.", lustre->disks_left);
     }
 }
 

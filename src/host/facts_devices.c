@@ -19,6 +19,7 @@
 #define MODULES_BYTES     ((size_t)256 << 10)
 #define DOCUMENT_BYTES    ((size_t)256 << 10)
 #define PROBE_MS          3000
+#define MODINFO_MS        1000
 
 /* ---- PCI ---- */
 
@@ -322,6 +323,44 @@ static void find_origins(struct span text, struct rg_host_devices *devices)
         find_module_path(text, "/ko2iblnd.ko", devices->o2iblnd_path, sizeof devices->o2iblnd_path);
 }
 
+/* What RDMA and Lustre are made of, in the order in which it is loaded. */
+static const char *const stack[] = {
+    "mlx_compat", "ib_core",  "ib_cm",    "iw_cm",       "rdma_cm",  "ib_uverbs", "rdma_ucm",
+    "ib_umad",    "ib_ipoib", "mlxfw",    "mlx5_core",   "mlx5_ib",  "ice",       "irdma",
+    "bnxt_en",    "bnxt_re",  "ionic",    "ionic_rdma",  "efa",      "rdma_rxe",  "nvidia_peermem",
+    "libcfs",     "lnet",     "ko2iblnd", "ksocklnd",    "obdclass", "ptlrpc",    "lov",
+    "mdc",        "osc",      "lustre",   "osd_ldiskfs", "osd_zfs",  "nvidia_fs",
+};
+
+static void read_module_file(struct rg_source *source, const char *module,
+                             struct rg_module_file *file)
+{
+    char name[96];
+    const char *const argv[] = {"modinfo", module, NULL};
+    RG_BUF(text, MODULES_BYTES);
+    snprintf(file->name, sizeof file->name, "%s", module);
+    snprintf(name, sizeof name, "modinfo/%s", module);
+    rg_source_command(source, name, argv, MODINFO_MS, &text, &file->info_at);
+    if (rg_reading_ok(&file->info_at) &&
+        (!rg_modinfo_parse(rg_buf_span(&text), &file->info) || !file->info.srcversion[0])) {
+        file->info_at.state = RG_READ_MALFORMED;
+    }
+}
+
+static void read_module_files(struct rg_source *source, struct rg_host_devices *devices)
+{
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(stack); i++) {
+        struct rg_module_file *file = &devices->files[devices->file_count];
+        /* What is built in has no version of its own. */
+        rg_source_text(source, &file->loaded, "/sys/module/%s/srcversion", stack[i]);
+        if (file->loaded.at.state == RG_READ_MISSING) {
+            continue;
+        }
+        devices->file_count++;
+        read_module_file(source, stack[i], file);
+    }
+}
+
 /* Whether a kernel has Lustre's client module; modules.dep lists one module a line. */
 static bool read_modules_dep(struct rg_source *source, const char *kernel,
                              struct rg_host_devices *origins, struct rg_reading *at)
@@ -559,6 +598,7 @@ void rg_host_read_devices(struct rg_source *source, struct rg_host_facts *facts)
     read_rdma(source, devices);
     read_netdevs(source, devices);
     read_modules(source, devices);
+    read_module_files(source, devices);
     read_kernels(source, facts);
     read_survey(source, devices);
     if (facts->plan.binary[0]) {

@@ -83,6 +83,16 @@ struct rg_module {
     char users[RG_HOST_TEXT_MAX + 1]; /* "a,b," as /proc/modules has it; cut at the end */
 };
 
+/* A module of the RDMA or Lustre stack that is loaded, and its file. */
+struct rg_module_file {
+    char name[RG_HOST_WORD_MAX + 1];
+    struct rg_text loaded;     /* /sys/module/NAME/srcversion */
+    struct rg_reading info_at; /* of modinfo */
+    struct rg_modinfo info;
+};
+
+#define RG_HOST_MODULE_FILES 40
+
 /* A device node that was opened by this user. */
 struct rg_node {
     char name[RG_HOST_WORD_MAX + 1]; /* below /dev/infiniband */
@@ -101,6 +111,8 @@ struct rg_host_devices {
     size_t rdma_count;
     struct rg_module modules[RG_HOST_MODULES_MAX];
     size_t module_count;
+    struct rg_module_file files[RG_HOST_MODULE_FILES];
+    size_t file_count;
     bool truncated; /* there was more of something than fits */
 
     struct rg_reading survey_at;

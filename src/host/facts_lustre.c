@@ -4,6 +4,7 @@
 #include "host/facts.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/encode.h"
 #include "host/filtered.h"
 #include "host/words.h"
@@ -24,6 +25,8 @@
 #define IMPORT_BYTES   16384
 #define LAYOUT_BYTES   4096
 #define COMMAND_BYTES  RG_HOST_FILE_MAX
+#define TUNEFS_BYTES   65536
+#define DISKS_MS       4000 /* for all of them */
 #define NAMES_EACH_MAX 512
 
 /* ---- Mounts ---- */
@@ -317,6 +320,50 @@ static void read_zfs(struct rg_source *source, struct rg_host_facts *facts)
     }
 }
 
+/* A child a device. It only reads: --dryrun ends before it writes, and before it minds that the
+ * target is mounted. */
+static void read_disk(struct rg_source *source, struct rg_host_lustre_disk *entry, bool is_root)
+{
+    char name[RG_HOST_PATH_MAX + 1];
+    const char *device = entry->disk.target.dataset;
+    const char *const argv[] = {"tunefs.lustre", "--dryrun", device, NULL};
+    RG_BUF(text, TUNEFS_BYTES);
+    snprintf(name, sizeof name, "lustre/tunefs%s", device);
+    for (char *at = name + strlen("lustre/"); *at; at++) {
+        *at = *at == '/' ? '-' : *at;
+    }
+    rg_source_command(source, name, argv, COMMAND_MS, &text, &entry->at);
+    if (rg_reading_ok(&entry->at) && !rg_lustre_tunefs_parse(rg_buf_span(&text), &entry->disk)) {
+        entry->at.state = RG_READ_MALFORMED;
+    }
+    if (entry->at.state == RG_READ_UNREADABLE && entry->at.os_errno == EIO && !is_root) {
+        entry->at.os_errno = EACCES; /* it has said no more than that it failed */
+    }
+}
+
+static void read_disks(struct rg_source *source, struct rg_host_facts *facts)
+{
+    struct rg_host_lustre *lustre = &facts->lustre;
+    uint64_t deadline_ms = rg_clock_ms() + DISKS_MS;
+    for (size_t i = 0; i < lustre->targets.count; i++) {
+        const char *device = lustre->targets.mounts[i].source;
+        struct rg_host_lustre_disk *entry = &lustre->disks[lustre->disk_count];
+        if (device[0] != '/') {
+            continue; /* a dataset of ZFS */
+        }
+        if (lustre->disk_count == RG_HOST_LUSTRE_DISKS_MAX ||
+            strlen(device) >= sizeof entry->disk.target.dataset) {
+            lustre->disks_left++;
+            continue;
+        }
+        snprintf(entry->disk.target.dataset, sizeof entry->disk.target.dataset, "%s", device);
+        lustre->disk_count++;
+        if (!rg_source_is_live(source) || rg_clock_ms() < deadline_ms) {
+            read_disk(source, entry, facts->system.is_root);
+        }
+    }
+}
+
 /* "lmcfs-OST0000" belongs to lmcfs. */
 static bool fsname_of(const char *svname, char ret_fsname[RG_LUSTRE_NAME_MAX + 1])
 {
@@ -334,6 +381,9 @@ static void read_log(struct rg_source *source, struct rg_host_lustre *lustre)
     RG_BUF(text, COMMAND_BYTES);
     for (size_t i = 0; i < lustre->zfs.count && !lustre->log_fsname[0]; i++) {
         (void)fsname_of(lustre->zfs.targets[i].svname, lustre->log_fsname);
+    }
+    for (size_t i = 0; i < lustre->disk_count && !lustre->log_fsname[0]; i++) {
+        (void)fsname_of(lustre->disks[i].disk.target.svname, lustre->log_fsname);
     }
     for (size_t i = 0; i < lustre->recovery_count && !lustre->log_fsname[0]; i++) {
         (void)fsname_of(lustre->recovery[i].target, lustre->log_fsname);
@@ -362,6 +412,7 @@ void rg_host_read_lustre(struct rg_source *source, struct rg_host_facts *facts)
     read_mounts(source, facts);
     read_fstab(source, lustre);
     read_zfs(source, facts);
+    read_disks(source, facts);
     if (!rg_source_exists(source, "/sys/fs/lustre") && lustre->mount_count == 0) {
         return;
     }

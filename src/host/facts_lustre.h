@@ -16,6 +16,7 @@ struct rg_host_facts;
 #define RG_HOST_LUSTRE_IMPORTS_MAX 512
 #define RG_HOST_LUSTRE_SPACE_MAX   512
 #define RG_HOST_LUSTRE_RECOVER_MAX 32
+#define RG_HOST_LUSTRE_DISKS_MAX   32
 
 struct rg_host_lustre_mount {
     struct rg_mount mount;
@@ -45,6 +46,12 @@ struct rg_host_lustre_recovery {
     struct rg_lustre_recovery recovery;
 };
 
+/* A mounted target that is no dataset of ZFS. */
+struct rg_host_lustre_disk {
+    struct rg_reading at;       /* of tunefs.lustre; NOT_ASKED: the others took too long */
+    struct rg_lustre_disk disk; /* target.dataset is the device */
+};
+
 struct rg_host_lustre {
     struct rg_reading mounts_at;
     struct rg_host_lustre_mount mounts[RG_HOST_LUSTRE_MOUNTS_MAX];
@@ -64,6 +71,9 @@ struct rg_host_lustre {
     size_t recovery_count;
     struct rg_reading zfs_at;
     struct rg_lustre_zfs zfs;
+    struct rg_host_lustre_disk disks[RG_HOST_LUSTRE_DISKS_MAX];
+    size_t disk_count;
+    size_t disks_left; /* more than fit */
     struct rg_reading log_at;
     char log_fsname[RG_LUSTRE_NAME_MAX + 1];
     struct rg_lustre_log log;

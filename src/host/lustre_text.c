@@ -213,6 +213,87 @@ void rg_lustre_zfs_parse(struct span text, struct rg_lustre_zfs *ret_zfs)
     }
 }
 
+/* Before it has registered a target is "lmcfs:OST0000", after --writeconf "lmcfs=OST0000". */
+static void copy_svname(char ret_svname[RG_LUSTRE_TARGET_MAX + 1], struct span value)
+{
+    rg_words_copy(ret_svname, RG_LUSTRE_TARGET_MAX + 1, value);
+    for (char *at = ret_svname; *at; at++) {
+        *at = *at == ':' || *at == '=' ? '-' : *at;
+    }
+}
+
+/* They go back onto a command line. */
+static bool is_plain_parameter(struct span word)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "_.-=@:,/+%*[]";
+    for (size_t i = 0; i < word.len; i++) {
+        if (word.ptr[i] == '\0' || !strchr(allowed, word.ptr[i])) {
+            return false;
+        }
+    }
+    return rg_span_find(word, '=') > 0;
+}
+
+static void add_other(struct rg_lustre_disk *disk, struct span word)
+{
+    size_t used = strlen(disk->others);
+    if (!is_plain_parameter(word) || used + 1 + word.len >= sizeof disk->others) {
+        disk->others_cut = true;
+        return;
+    }
+    if (used) {
+        disk->others[used++] = ' ';
+    }
+    rg_words_copy(disk->others + used, sizeof disk->others - used, word);
+}
+
+static void take_parameters(struct rg_lustre_disk *disk, struct span text)
+{
+    static const struct span mgs = {"mgsnode=", sizeof "mgsnode=" - 1};
+    static const struct span failover = {"failover.node=", sizeof "failover.node=" - 1};
+    struct span word;
+    while (rg_words_next(&text, &word)) {
+        if (rg_span_starts(word, mgs)) {
+            rg_nid_list_add(&disk->target.mgs, rg_span_skip(word, mgs.len));
+            continue;
+        }
+        if (rg_span_starts(word, failover)) {
+            rg_nid_list_add(&disk->target.failover, rg_span_skip(word, failover.len));
+        }
+        add_other(disk, word);
+    }
+}
+
+bool rg_lustre_tunefs_parse(struct span text, struct rg_lustre_disk *disk)
+{
+    struct span line, name, value;
+    bool begun = false;
+    while (rg_words_line(&text, &line)) {
+        if (!rg_words_pair(line, ':', &name, &value)) {
+            continue;
+        }
+        if (rg_span_is(name, "Target")) {
+            if (begun) {
+                break; /* "Permanent disk data" */
+            }
+            begun = value.len > 0;
+            copy_svname(disk->target.svname, value);
+        } else if (!begun) {
+            continue;
+        } else if (rg_span_is(name, "Lustre FS")) {
+            rg_words_copy(disk->fsname, sizeof disk->fsname, value);
+        } else if (rg_span_is(name, "Mount type")) {
+            rg_words_copy(disk->kind, sizeof disk->kind, value);
+        } else if (rg_span_is(name, "Flags")) {
+            disk->target.has_flags = rg_words_number(value, &disk->target.flags);
+        } else if (rg_span_is(name, "Parameters")) {
+            take_parameters(disk, value);
+        }
+    }
+    return begun;
+}
+
 int rg_lustre_target_index(const char *target)
 {
     const char *at = strrchr(target, '-');

@@ -81,6 +81,20 @@ void rg_lustre_zfs_parse(struct span text, struct rg_lustre_zfs *ret_zfs);
 /* "MDT0000" and "OST0012" are hexadecimal: the index of a target's name, or -1. */
 int rg_lustre_target_index(const char *target);
 
+/* ---- `tunefs.lustre --dryrun DEVICE` ---- */
+
+struct rg_lustre_disk {
+    struct rg_lustre_zfs_target target; /* dataset: the device, which the text does not name */
+    char fsname[RG_LUSTRE_TARGET_MAX + 1];
+    char kind[16];    /* "ldiskfs", "zfs" */
+    char others[512]; /* parameters beside mgsnode, blanks between */
+    bool others_cut;  /* there are more, or some that no shell line could hold as they are */
+};
+
+/* Of the values that are on the disk; those of a dry run's second part are the same. False when the
+ * text names no target. `target.dataset` is left alone. */
+bool rg_lustre_tunefs_parse(struct span text, struct rg_lustre_disk *disk);
+
 /* ---- `lctl --device MGS llog_print FSNAME-client` ---- */
 
 struct rg_lustre_log {

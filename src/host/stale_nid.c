@@ -3,6 +3,9 @@
  */
 #include "host/stale_nid.h"
 
+#include "base/attr.h"
+#include "host/words.h"
+
 #include <string.h>
 
 enum rg_mgs_truth rg_stale_mgs(const struct rg_host_facts *facts, struct rg_nid_list *ret_nids)
@@ -72,22 +75,64 @@ bool rg_stale_find(const struct rg_nid_list *named, const struct rg_nid_list *pr
     return false;
 }
 
-void rg_stale_add_list(struct rg_buf *out, const struct rg_nid_list *list)
+static void add_nids(struct rg_buf *out, const struct rg_nid_list *list, const char *separator)
 {
     for (size_t i = 0; i < list->count; i++) {
         char text[RG_NID_TEXT_MAX + 1];
         rg_nid_text(&list->nids[i], text);
-        rg_buf_addf(out, "%s%s", i ? ":" : "", text);
+        rg_buf_addf(out, "%s%s", i ? separator : "", text);
     }
     if (list->count == 0) {
         rg_buf_add_char(out, '-');
     }
 }
 
-static bool is_mdt(const struct rg_lustre_zfs_target *target)
+void rg_stale_add_list(struct rg_buf *out, const struct rg_nid_list *list)
 {
-    return strstr(target->svname, "-MDT") || strcmp(target->svname, "MGS") == 0 ||
-           (target->has_flags && (target->flags & (RG_LDD_MDT | RG_LDD_MGS)));
+    add_nids(out, list, ":");
+}
+
+/* ---- The procedure ---- */
+
+/* A target that this machine knows, in the order in which targets are mounted. */
+struct place {
+    const struct rg_lustre_zfs_target *target;
+    const struct rg_lustre_disk *disk; /* NULL: a dataset of ZFS */
+    int rank;
+};
+
+#define PLACES_MAX (RG_LUSTRE_ZFS_MAX + RG_HOST_LUSTRE_DISKS_MAX)
+
+enum { RANK_MGS, RANK_FIRST_MDT, RANK_MDT, RANK_OST };
+
+static int rank_of(const struct rg_lustre_zfs_target *target)
+{
+    uint64_t flags = target->has_flags ? target->flags : 0;
+    const char *mdt = strstr(target->svname, "-MDT");
+    if (flags & RG_LDD_MGS || strcmp(target->svname, "MGS") == 0) {
+        return RANK_MGS;
+    }
+    if (mdt && strcmp(mdt, "-MDT0000") == 0) {
+        return RANK_FIRST_MDT;
+    }
+    return mdt || flags & RG_LDD_MDT ? RANK_MDT : RANK_OST;
+}
+
+static size_t list_places(const struct rg_host_lustre *lustre, struct place places[PLACES_MAX])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < lustre->zfs.count; i++) {
+        const struct rg_lustre_zfs_target *target = &lustre->zfs.targets[i];
+        places[count++] = (struct place){.target = target, .rank = rank_of(target)};
+    }
+    for (size_t i = 0; i < lustre->disk_count; i++) {
+        const struct rg_lustre_disk *disk = &lustre->disks[i].disk;
+        if (rg_reading_ok(&lustre->disks[i].at)) {
+            places[count++] = (struct place){
+                .target = &disk->target, .disk = disk, .rank = rank_of(&disk->target)};
+        }
+    }
+    return count;
 }
 
 static const char *mounted_where(const struct rg_host_lustre *lustre, const char *dataset)
@@ -100,19 +145,60 @@ static const char *mounted_where(const struct rg_host_lustre *lustre, const char
     return NULL;
 }
 
-static void mount_targets(struct rg_finding *finding, const struct rg_host_lustre *lustre,
-                          bool metadata)
+static void mount_rank(struct rg_finding *finding, const struct rg_host_lustre *lustre,
+                       const struct place *places, size_t count, int rank)
 {
-    for (size_t i = 0; i < lustre->zfs.count; i++) {
-        const struct rg_lustre_zfs_target *target = &lustre->zfs.targets[i];
-        const char *where = mounted_where(lustre, target->dataset);
-        if (is_mdt(target) == metadata) {
-            rg_find_remedy(finding, "mount -t lustre %s %s%s", target->dataset,
-                           where ? where : "/mnt/",
-                           where                           ? ""
-                           : strrchr(target->dataset, '/') ? strrchr(target->dataset, '/') + 1
-                                                           : target->dataset);
+    for (size_t i = 0; i < count; i++) {
+        const char *dataset = places[i].target->dataset;
+        const char *where = mounted_where(lustre, dataset);
+        const char *slash = strrchr(dataset, '/');
+        if (places[i].rank == rank) {
+            rg_find_remedy(finding, "mount -t lustre %s %s%s", dataset, where ? where : "/mnt/",
+                           where   ? ""
+                           : slash ? slash + 1
+                                   : dataset);
         }
+    }
+}
+
+/* On ldiskfs the parameters stand in one list, which can only be written anew. */
+static void correct_disk(struct rg_finding *finding, const struct rg_lustre_disk *disk,
+                         const char *mgs)
+{
+    RG_BUF(line, 1024);
+    struct span rest = rg_span_text(disk->others), word;
+    rg_buf_addf(&line, "tunefs.lustre --erase-params --mgsnode=%s", mgs);
+    while (rg_words_next(&rest, &word)) {
+        rg_buf_addf(&line, " --param %.*s", RG_SPAN_ARG(word));
+    }
+    if (disk->others_cut) {
+        rg_find_remedy(finding,
+                       "# it has more parameters than are repeated here: write down what "
+                       "`tunefs.lustre --dryrun %s` shows, and add a --param for each",
+                       disk->target.dataset);
+    }
+    rg_find_remedy(finding, "%s %s", rg_buf_text(&line), disk->target.dataset);
+}
+
+static void correct_places(struct rg_finding *finding, const struct place *places, size_t count,
+                           const char *mgs)
+{
+    bool has_failover = false;
+    for (size_t i = 0; i < count; i++) {
+        const struct rg_lustre_zfs_target *target = places[i].target;
+        has_failover |= target->failover.count > 0;
+        if (target->mgs.count == 0) {
+            continue; /* a combined MGS and MDT needs none */
+        }
+        if (places[i].disk) {
+            correct_disk(finding, places[i].disk, mgs);
+        } else {
+            rg_find_remedy(finding, "zfs set lustre:mgsnode=%s %s", mgs, target->dataset);
+        }
+    }
+    if (has_failover) {
+        rg_find_remedy(finding, "# failover.node names addresses too: correct those that are of "
+                                "the past in the same way");
     }
 }
 
@@ -120,33 +206,33 @@ void rg_stale_mend(struct rg_finding *finding, const struct rg_host_facts *facts
                    const struct rg_nid_list *present)
 {
     const struct rg_host_lustre *lustre = &facts->lustre;
+    struct place places[PLACES_MAX];
+    size_t count = list_places(lustre, places);
+    struct rg_nid_list same;
     RG_BUF(mgs, 2048);
-    rg_stale_add_list(&mgs, present);
+    /* Addresses of one node stand between commas, those of failover partners between colons. */
+    add_nids(&mgs, present, rg_stale_mgs(facts, &same) == RG_MGS_HERE ? "," : ":");
     const char *fsname = lustre->log_fsname[0] ? lustre->log_fsname : "FSNAME";
     rg_find_remedy(finding,
                    "# The whole procedure; the order matters. On the servers of %s:", fsname);
     rg_find_remedy(finding,
                    "# 1. unmount every client, then every OST, then every MDT, on all nodes");
     rg_find_remedy(finding, "umount -a -t lustre; umount -a -t lustre_tgt");
-    rg_find_remedy(finding,
-                   "# 2. correct the property of every dataset (--writeconf does not touch it)");
-    for (size_t i = 0; i < lustre->zfs.count; i++) {
-        const struct rg_lustre_zfs_target *target = &lustre->zfs.targets[i];
-        if (target->mgs.count) {
-            rg_find_remedy(finding, "zfs set lustre:mgsnode=%s %s", rg_buf_text(&mgs),
-                           target->dataset);
-        }
-    }
+    rg_find_remedy(finding, "# 2. correct the address in every target (--writeconf alone does not "
+                            "touch it)");
+    correct_places(finding, places, count, rg_buf_text(&mgs));
     rg_find_remedy(finding,
                    "# 3. make the configuration logs again, on EVERY target of every server, "
                    "while all are unmounted");
-    for (size_t i = 0; i < lustre->zfs.count; i++) {
-        rg_find_remedy(finding, "tunefs.lustre --writeconf %s", lustre->zfs.targets[i].dataset);
+    for (size_t i = 0; i < count; i++) {
+        rg_find_remedy(finding, "tunefs.lustre --writeconf %s", places[i].target->dataset);
     }
     rg_find_remedy(finding, "# 4. mount the MGS and MDT0000 first, then the other MDTs");
-    mount_targets(finding, lustre, true);
+    for (int rank = RANK_MGS; rank < RANK_OST; rank++) {
+        mount_rank(finding, lustre, places, count, rank);
+    }
     rg_find_remedy(finding, "# 5. then the OSTs");
-    mount_targets(finding, lustre, false);
+    mount_rank(finding, lustre, places, count, RANK_OST);
     rg_find_remedy(finding, "# 6. if the MDT waits for clients of the past (lctl get_param "
                             "mdt.*.recovery_status):");
     rg_find_remedy(finding, "lctl --device %s-MDT0000 abort_recovery", fsname);

@@ -30,6 +30,7 @@ bool rg_stale_meet(const struct rg_nid_list *a, const struct rg_nid_list *b);
 bool rg_stale_find(const struct rg_nid_list *named, const struct rg_nid_list *present,
                    bool same_net, char ret_nid[RG_NID_TEXT_MAX + 1]);
 
+/* Colons between. */
 void rg_stale_add_list(struct rg_buf *out, const struct rg_nid_list *list);
 
 /* The commands, in order: stop, properties, logs, MGS and MDT first, OSTs, recovery, clients. */

@@ -178,6 +178,55 @@ def lustre_server():
     return tree
 
 
+TUNEFS = """checking for existing Lustre data: found
+
+   Read previous values:
+Target:     {name}
+Index:      {index}
+Lustre FS:  lmcfs
+Mount type: ldiskfs
+Flags:      {flags}
+              ({words})
+Persistent mount opts: {options}
+Parameters:{parameters}
+
+
+   Permanent disk data:
+Target:     {name}
+Index:      {index}
+Lustre FS:  lmcfs
+Mount type: ldiskfs
+Flags:      {flags}
+              ({words})
+Persistent mount opts: {options}
+Parameters:{parameters}
+
+exiting before disk write.
+"""
+
+
+def tunefs(name, parameters="", flags="0x2"):
+    return TUNEFS.format(name=name, index=int(name[-4:], 16), flags=flags, words="OST ",
+                         options="user_xattr,errors=remount-ro", parameters=parameters)
+
+
+MDT_DISK = "/.railgate/lustre/tunefs-dev-mapper-mdt0"
+OST_DISK = "/.railgate/lustre/tunefs-dev-sdb"
+
+
+def ldiskfs_server():
+    """The same on ldiskfs: MGS and MDT0000 on one device, one OST."""
+    tree = lustre_server()
+    del tree["/.railgate/lustre/zfs"], tree["/sys/module/zfs/"]
+    tree.update({
+        "/proc/mounts": "/dev/sda1 / xfs rw 0 0\n/dev/mapper/mdt0 /mnt/mdt0 lustre_tgt rw 0 0\n"
+                        "/dev/sdb /mnt/ost0 lustre rw 0 0\n",
+        MDT_DISK: tunefs("lmcfs-MDT0000", " mdt.identity_upcall=/usr/sbin/l_getidentity", "0x5"),
+        OST_DISK: tunefs("lmcfs-OST0000", " mgsnode=172.16.44.41@o2ib failover.node=172.16.44.42@o2ib"),
+    })
+    return tree
+
+
 CLIENT = ["--for", "lustre-client"]
 SERVER = ["--for", "lustre-server"]
 
@@ -363,6 +412,99 @@ def test_the_mending_procedure_is_whole_and_in_order(tmp_path):
     places = [remedy.index(step) for step in steps]
     assert places == sorted(places)
     assert "zfs set lustre:mgsnode=172.16.44.41@o2ib lustre-mdt0" not in remedy
+
+
+DISK_MUTATIONS = [
+    ("fail", {OST_DISK: tunefs("lmcfs-OST0000", " mgsnode=" + STALE)}),
+    ("fail", {OST_DISK: tunefs("lmcfs-OST0000", f" mgsnode={STALE}:172.16.44.2@o2ib")}),
+    ("warn", {OST_DISK: tunefs("lmcfs-OST0000")}),
+    ("skip", {OST_DISK: None, MDT_DISK: "tunefs.lustre: command failed"}),
+    ("skip", {OST_DISK: None, MDT_DISK: None,
+              "/.railgate/errors": f"110 {OST_DISK}\n13 {MDT_DISK}\n"}),
+]
+
+
+@pytest.mark.parametrize("verdict, changes", DISK_MUTATIONS, ids=range(len(DISK_MUTATIONS)))
+def test_ldiskfs_mutation(tmp_path, verdict, changes):
+    report = forest.judge(ldiskfs_server(), tmp_path, *SERVER)
+    assert forest.bad(report) == {} and forest.verdicts(report)["MGSNODE"] == "ok"
+    forest.assert_turns(ldiskfs_server(), tmp_path, SERVER, "MGSNODE", verdict, changes)
+
+
+def test_one_right_address_is_enough_on_ldiskfs(tmp_path):
+    tree = mutate(ldiskfs_server(), {OST_DISK: tunefs(
+        "lmcfs-OST0000", f" mgsnode={STALE},172.16.44.1@tcp:172.16.44.41@o2ib")})
+    assert forest.verdicts(forest.judge(tree, tmp_path, *SERVER))["MGSNODE"] == "ok"
+
+
+def test_ldiskfs_is_mended_in_order_and_keeps_its_parameters(tmp_path):
+    tree = mutate(ldiskfs_server(), {OST_DISK: tunefs(
+        "lmcfs:OST0000", f" mgsnode={STALE} failover.node=172.16.44.2@o2ib ost.quota_type=ug")})
+    remedy = forest.worst(forest.judge(tree, tmp_path, *SERVER), "MGSNODE")["remedy"]
+    steps = ["umount -a -t lustre_tgt",
+             "tunefs.lustre --erase-params --mgsnode=172.16.44.41@o2ib --param "
+             "failover.node=172.16.44.2@o2ib --param ost.quota_type=ug /dev/sdb", "failover.node names",
+             "tunefs.lustre --writeconf /dev/mapper/mdt0", "tunefs.lustre --writeconf /dev/sdb",
+             "mount -t lustre /dev/mapper/mdt0 /mnt/mdt0", "mount -t lustre /dev/sdb /mnt/ost0",
+             "lctl --device lmcfs-MDT0000 abort_recovery",
+             "mount -t lustre -o user_xattr 172.16.44.41@o2ib:/lmcfs"]
+    places = [remedy.index(step) for step in steps]
+    assert places == sorted(places), remedy
+    assert "--erase-params --mgsnode=172.16.44.41@o2ib /dev/mapper" not in remedy
+    # What no shell takes as it is, is not put onto a line.
+    tree[OST_DISK] = tunefs("lmcfs-OST0000", f" mgsnode={STALE} x=$(reboot) y=1")
+    remedy = forest.worst(forest.judge(tree, tmp_path, *SERVER), "MGSNODE")["remedy"]
+    assert "reboot)" not in remedy and "--param y=1" in remedy and "more parameters" in remedy
+
+
+def test_addresses_of_one_mgs_stand_between_commas(tmp_path):
+    tree = mutate(ldiskfs_server(), {
+        OST_DISK: tunefs("lmcfs-OST0000", " mgsnode=" + STALE),
+        "/.railgate/lnet/net": net_show() + TCP_NET.format(address="172.16.44.41")})
+    remedy = forest.worst(forest.judge(tree, tmp_path, *SERVER), "MGSNODE")["remedy"]
+    assert "--mgsnode=172.16.44.41@o2ib,172.16.44.41@tcp /dev/sdb" in remedy
+
+
+def test_the_mgs_is_mounted_before_other_targets(tmp_path):
+    """Whatever the order of the mounts is."""
+    tree = mutate(ldiskfs_server(), {
+        "/proc/mounts": "/dev/sda1 / xfs rw 0 0\n/dev/sdb /mnt/ost0 lustre_tgt rw 0 0\n"
+                        "/dev/mapper/mdt1 /mnt/mdt1 lustre_tgt rw 0 0\n"
+                        "/dev/mapper/mdt0 /mnt/mdt0 lustre_tgt rw 0 0\n",
+        "/.railgate/lustre/tunefs-dev-mapper-mdt1":
+            tunefs("lmcfs-MDT0001", " mgsnode=" + STALE, "0x1")})
+    remedy = forest.worst(forest.judge(tree, tmp_path, *SERVER), "MGSNODE")["remedy"]
+    places = [remedy.index(f"mount -t lustre /dev/{d}") for d in ("mapper/mdt0", "mapper/mdt1", "sdb")]
+    assert places == sorted(places), remedy
+
+
+def test_targets_are_asked_live(tmp_path):
+    """A tunefs.lustre that answers, one that hangs: with a name space of its own for the mounts."""
+    if os.geteuid() != 0:
+        pytest.skip("a mount name space needs root")
+    script = tmp_path / "tunefs.lustre"
+    (tmp_path / "ok").write_text(tunefs("lmcfs-OST0000", " mgsnode=" + STALE))
+    (tmp_path / "mounts").write_text("/dev/sdb /mnt/ost0 lustre_tgt rw 0 0\n"
+                                     "/dev/sdc /mnt/ost1 lustre_tgt rw 0 0\n")
+    script.write_text(f"#!/bin/sh\necho \"$@\" >>{tmp_path}/calls\n[ $2 = /dev/sdc ] && sleep 60\n"
+                      f"cat {tmp_path}/ok\n")
+    script.chmod(0o755)
+    command = (f"mount -t tmpfs none /usr/local/sbin && cp {script} /usr/local/sbin/ && "
+               f"mkdir {tmp_path}/proc && mount -t tmpfs none {tmp_path}/proc && cd {tmp_path}/proc && "
+               f"mkdir real && mount --bind /proc real && ln -s real/self real/sys real/meminfo . && "
+               f"cp {tmp_path}/mounts . && mount --rbind . /proc && "
+               f"exec {forest.BINARY} doctor --for lustre-server --json --interval 0")
+    begun = time.monotonic()
+    done = subprocess.run(["unshare", "-m", "sh", "-c", command], capture_output=True, text=True,
+                          timeout=60)
+    if not done.stdout:
+        pytest.skip(f"no mount name space: {done.stderr}")
+    assert time.monotonic() - begun < 15
+    found = {f["subject"]: f for f in forest.findings(json.loads(done.stdout), "MGSNODE")}
+    assert "timed out" in found["/dev/sdc"]["summary"].lower(), found
+    assert found["/dev/sdb"]["where"] == "tunefs.lustre --dryrun /dev/sdb"
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls == ["--dryrun /dev/sdb", "--dryrun /dev/sdc"]
 
 
 def test_another_server_judges_by_the_connected_mgs(tmp_path):
@@ -696,6 +838,7 @@ def test_every_check_has_a_mutation():
               AISTOR_MUTATIONS + test_machine.GPU_MUTATIONS + test_machine.SERVICE_MUTATIONS +
               test_machine.CONTAINER_MUTATIONS}
     turned.add("LN-PING")  # test_ping_needs_active
+    turned.add("MGSNODE")  # test_ldiskfs_mutation
     groups = ("PCI Express", "Memory and limits", "NUMA and interrupts", "GPUDirect",
               "Containers and Kubernetes", "Lustre", "LNet", "The gateway itself", "AIStor node")
     checks, mine = set(), False
