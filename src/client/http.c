@@ -279,21 +279,25 @@ static void keep_field(struct rg_http_answer *answer, struct span line)
     }
 }
 
-static size_t on_header(char *text, size_t size, size_t count, void *context)
+void rg_http_answer_take_line(struct rg_http_answer *answer, struct span line)
 {
-    struct exchange *exchange = context;
-    struct span line = rg_span(text, size * count);
     while (line.len && (line.ptr[line.len - 1] == '\n' || line.ptr[line.len - 1] == '\r')) {
         line.len--;
     }
     if (rg_span_starts(line, RG_SPAN_LITERAL("HTTP/"))) {
         /* A new answer: that of 100 Continue is over. */
-        bool sent = exchange->answer->sent;
-        rg_http_answer_clear(exchange->answer);
-        exchange->answer->sent = sent;
+        bool sent = answer->sent;
+        rg_http_answer_clear(answer);
+        answer->sent = sent;
     } else if (line.len) {
-        keep_field(exchange->answer, line);
+        keep_field(answer, line);
     }
+}
+
+static size_t on_header(char *text, size_t size, size_t count, void *context)
+{
+    struct exchange *exchange = context;
+    rg_http_answer_take_line(exchange->answer, rg_span(text, size * count));
     return size * count;
 }
 

@@ -38,6 +38,7 @@
     X(RDMA_COOKIE, "x-amz-rdma-cookie")                                                            \
     X(RDMA_MR_ADDR, "x-amz-rdma-mr-addr")                                                          \
     X(RDMA_MR_RKEY, "x-amz-rdma-mr-rkey")                                                          \
+    X(RDMA_MTU, "x-railgate-mtu")                                                                  \
     X(MISSING_META, "x-amz-missing-meta")                                                          \
     X(TAG_COUNT, "x-amz-tagging-count")
 
@@ -74,6 +75,10 @@ void rg_http_answer_free(struct rg_http_answer *answer);
 
 /* Forgets everything, keeps the memory, and where the traits go. */
 void rg_http_answer_clear(struct rg_http_answer *answer);
+
+/* Takes one line of an answer's head, with or without its end: a status line begins a new answer,
+ * fields are kept or dropped. Pure; whatever a server sends may come. */
+void rg_http_answer_take_line(struct rg_http_answer *answer, struct span line);
 
 /* The value of a field; empty when it is not there. */
 struct span rg_http_field(const struct rg_http_answer *answer, enum rg_answer_field field);

@@ -4,6 +4,7 @@
 #include "client/push.h"
 
 #include "client/failure.h"
+#include "client/pairing.h"
 #include "client/session.h"
 
 #include "base/assert.h"
@@ -30,6 +31,11 @@
 #define GRACE_MS 10
 #define SLICE_MS 20
 
+/* How often READY is sent again when the gateway says that nothing moved and that it may be, and
+ * how long before: that doubles each time. */
+#define AGAIN_MAX 3
+#define AGAIN_MS  50
+
 /* After the answer the immediate is there, or nearly. */
 #define IMMEDIATE_MS 5000
 
@@ -42,6 +48,7 @@ struct run {
     uint32_t cookie;
     char session[RG_RC_SESSION_LENGTH + 1];
     bool is_published; /* the session exists */
+    bool is_hot;       /* the peer may reach the memory as long as the lane is open */
     struct rg_rdma_window staging;
 
     /* PUT: the thread that writes */
@@ -92,6 +99,7 @@ static void build_prepare(const struct run *run, struct rg_request *call)
     print_target(push, &target);
     rg_request_header(call, "x-amz-rdma-token", rg_buf_text(&token));
     rg_request_headerf(call, "x-amz-rdma-psn", "%06" PRIx32, run->own.psn);
+    rg_client_session_mtu(call, &run->own);
     rg_request_headerf(call, "x-amz-rdma-cookie", "%08" PRIx32, run->cookie);
     rg_request_header(call, "x-amz-rdma-op", push->direction == RG_DIRECTION_GET ? "GET" : "PUT");
     rg_request_header(call, "x-amz-rdma-target", rg_buf_text(&target));
@@ -139,40 +147,25 @@ static enum rg_verdict judge_prepare(const struct run *run, struct rg_failure *f
     return RG_VERDICT_FAILED;
 }
 
-static bool read_hex(struct span text, uint64_t *ret_value)
-{
-    char digits[17];
-    char *end = NULL;
-    if (text.len == 0 || text.len >= sizeof digits) {
-        return false;
-    }
-    memcpy(digits, text.ptr, text.len);
-    digits[text.len] = '\0';
-    *ret_value = strtoull(digits, &end, 16);
-    return *end == '\0' && digits[0] != '-' && digits[0] != '+';
-}
-
 static bool read_prepared(struct run *run)
 {
-    const struct rg_http_answer *answer = run->push->answer;
-    if (!rg_span_is(rg_http_field(answer, RG_ANSWER_RDMA_PROTOCOL), RG_PUSH_PROTOCOL) ||
-        !rg_client_session_peer(answer, &run->peer)) {
+    const struct rg_push *push = run->push;
+    struct rg_pairing pairing;
+    uint64_t pushed = push->direction == RG_DIRECTION_PUT ? push->length : 0;
+    if (!rg_pairing_read_prepare(push->answer, pushed, &pairing)) {
         return false;
     }
-    snprintf(run->session, sizeof run->session, "%.*s",
-             RG_SPAN_ARG(rg_http_field(answer, RG_ANSWER_RDMA_SESSION)));
+    run->peer = pairing.peer;
+    memcpy(run->session, pairing.session, sizeof run->session);
     run->is_published = true;
-    if (run->push->direction == RG_DIRECTION_GET) {
-        return true;
-    }
     run->staging = (struct rg_rdma_window){
         .dialect = RG_DIALECT_HIPOBJ_V2,
         .transport = RG_TRANSPORT_RC,
-        .length = run->push->length,
+        .address = pairing.staging_address,
+        .length = pushed,
+        .rkey = pairing.staging_rkey,
     };
-    return read_hex(rg_http_field(answer, RG_ANSWER_RDMA_MR_ADDR), &run->staging.address) &&
-           read_hex(rg_http_field(answer, RG_ANSWER_RDMA_MR_RKEY), &run->staging.rkey) &&
-           run->staging.address != 0 && run->staging.rkey <= UINT32_MAX;
+    return true;
 }
 
 static enum rg_verdict prepare(struct run *run, struct rg_failure *failure)
@@ -248,8 +241,12 @@ static void *write_bytes(void *context)
     struct run *run = context;
     unsigned quiet;
     uint64_t deadline_ms = rg_clock_ms() + run->push->client->config.request_timeout_ms;
+    run->cause = RG_CAUSE_NONE;
     do {
         nap(GRACE_MS);
+        if (atomic_load(&run->stop)) {
+            break; /* READY was answered: refused, or it does not need the bytes */
+        }
         run->cause = write_once(run, deadline_ms);
     } while ((run->cause == RG_CAUSE_PEER_GONE || run->cause == RG_CAUSE_PEER_NOT_READY) &&
              !atomic_load(&run->stop) && rg_clock_ms() < deadline_ms && start_again(run));
@@ -278,14 +275,6 @@ static enum rg_verdict broken(bool uncertain, const char *why, struct rg_failure
     return RG_VERDICT_BROKEN;
 }
 
-static bool has_cookie(const struct run *run)
-{
-    char cookie[8 + 1];
-    rg_push_cookie_print(run->cookie, cookie);
-    struct span said = rg_http_field(run->push->answer, RG_ANSWER_RDMA_COOKIE);
-    return rg_span_is_nocase(said, cookie) && !run->push->answer->twice[RG_ANSWER_RDMA_COOKIE];
-}
-
 static bool has_immediate(struct run *run)
 {
     struct rg_completion completion;
@@ -300,8 +289,7 @@ static enum rg_verdict judge_success(struct run *run, struct rg_failure *failure
     const struct rg_http_answer *answer = run->push->answer;
     bool is_put = run->push->direction == RG_DIRECTION_PUT;
     uint64_t bytes = 0;
-    if (!rg_span_is(rg_http_field(answer, RG_ANSWER_RDMA_PROTOCOL), RG_PUSH_PROTOCOL) ||
-        !has_cookie(run)) {
+    if (!rg_pairing_is_about(answer, run->cookie)) {
         return broken(is_put, "the gateway's answer to READY is not about this session", failure);
     }
     if (!rg_http_number(answer, RG_ANSWER_RDMA_BYTES, &bytes) || bytes != run->push->length) {
@@ -359,11 +347,13 @@ static void build_ready(const struct run *run, struct rg_request *call)
     rg_request_headerf(call, "x-amz-rdma-mr-rkey", "%" PRIx64, window->rkey);
 }
 
-static enum rg_verdict ready(struct run *run, struct rg_failure *failure)
+static enum rg_verdict send_ready(struct run *run, struct rg_failure *failure)
 {
     RG_CLEANUP(rg_request_free) struct rg_request call = RG_REQUEST_INIT;
     build_ready(run, &call);
+    rg_http_answer_clear(run->push->answer);
     if (run->push->direction == RG_DIRECTION_PUT) {
+        atomic_store(&run->stop, false);
         run->has_thread = pthread_create(&run->thread, NULL, write_bytes, run) == 0;
         if (!run->has_thread) {
             (void)rg_failure_memory(failure);
@@ -375,20 +365,36 @@ static enum rg_verdict ready(struct run *run, struct rg_failure *failure)
     return judge_ready(run, &call, rc, failure);
 }
 
+/* The answers after which READY may be sent again: the gateway did not reach our queue pair, or
+ * had no room. Nothing has moved, and the session lives. */
+static bool may_send_again(const struct run *run, const struct rg_failure *failure)
+{
+    int status = run->push->answer->status;
+    return (status == 409 && strcmp(failure->s3_code, "RdmaPeerBusy") == 0) ||
+           (status == 503 && strcmp(failure->s3_code, "SlowDown") == 0);
+}
+
+static bool is_cancelled(const struct run *run)
+{
+    const atomic_bool *cancel = run->push->piece->cancel;
+    return cancel && atomic_load(cancel);
+}
+
+static void pause_for(const struct run *run, unsigned ms)
+{
+    for (unsigned passed = 0; passed < ms && !is_cancelled(run); passed += SLICE_MS) {
+        nap(RG_MIN(ms - passed, (unsigned)SLICE_MS));
+    }
+}
+
 /* ---- One transfer ---- */
 
 /* The lane paired, with all that READY needs on it. */
-static int connect_lane(struct run *run, struct rg_error *err)
+static int arm_lane(struct run *run, struct rg_error *err)
 {
     struct rg_lane *lane = run->attempt.lane->lane;
-    const struct rg_piece *piece = run->push->piece;
-    struct rg_memory_lease *lease = &run->attempt.lease;
-    run->attempt.lane->was_paired = true;
+    const struct rg_memory_lease *lease = &run->attempt.lease;
     int rc = rg_lane_pair_as(lane, &run->own, &run->peer, err);
-    if (rc == 0) {
-        rc = rg_memory_lease(piece->memory, run->push->rail, piece->offset, run->push->length,
-                             lease, err);
-    }
     if (rc < 0 || run->push->direction == RG_DIRECTION_PUT) {
         return rc;
     }
@@ -398,6 +404,42 @@ static int connect_lane(struct run *run, struct rg_error *err)
                             RG_DIRECTION_GET, &run->attempt.target, err);
     }
     return rc;
+}
+
+static int connect_lane(struct run *run, struct rg_error *err)
+{
+    const struct rg_piece *piece = run->push->piece;
+    run->attempt.lane->was_paired = true;
+    int rc = rg_memory_lease(piece->memory, run->push->rail, piece->offset, run->push->length,
+                             &run->attempt.lease, err);
+    return rc < 0 ? rc : arm_lane(run, err);
+}
+
+/* The gateway's end begins anew with the next READY, so must ours: the numbers stay, the window has
+ * another key. */
+static bool arm_again(struct run *run)
+{
+    struct rg_target *target = RG_TAKE(run->attempt.target);
+    if (target && rg_window_revoke(target, false, NULL) < 0) {
+        run->is_hot = true;
+        return false;
+    }
+    return rg_lane_reset(run->attempt.lane->lane, NULL) == 0 && arm_lane(run, NULL) == 0;
+}
+
+static enum rg_verdict ready(struct run *run, struct rg_failure *failure)
+{
+    for (unsigned again = 0;; again++) {
+        enum rg_verdict verdict = send_ready(run, failure);
+        if (verdict == RG_VERDICT_DONE || again == AGAIN_MAX || !may_send_again(run, failure)) {
+            return verdict;
+        }
+        pause_for(run, AGAIN_MS << again);
+        if (is_cancelled(run) || !arm_again(run)) {
+            return verdict;
+        }
+        memset(failure, 0, sizeof *failure);
+    }
 }
 
 static enum rg_verdict transfer(struct run *run, struct rg_failure *failure)
@@ -439,6 +481,11 @@ enum rg_verdict rg_push_run(const struct rg_push *push, struct rg_failure *failu
     enum rg_verdict verdict = transfer(&run, failure);
     if (run.is_published && verdict != RG_VERDICT_DONE) {
         cancel(&run);
+    }
+    if (run.is_hot) {
+        rg_rail_drop_lane(RG_TAKE(run.attempt.lane));
+        rg_memory_unlease(&run.attempt.lease);
+        return verdict;
     }
     int status = push->answer->status;
     rg_attempt_end(&run.attempt, verdict == RG_VERDICT_DONE || (status >= 400 && status < 500));

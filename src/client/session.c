@@ -4,11 +4,12 @@
 #include "client/session.h"
 
 #include "client/failure.h"
+#include "client/pairing.h"
 #include "client/piece.h"
 #include "client/request.h"
 
 #include "base/attr.h"
-#include "base/encode.h"
+#include "rdma/session_wire.h"
 #include "rdma/token.h"
 
 #include <stdlib.h>
@@ -17,7 +18,6 @@
 /* Bucket names cannot begin with a dot: the route is no object. */
 #define ROUTE_BUCKET ".s3rdma-rc"
 #define ROUTE_KEY    "connect"
-#define PSN_DIGITS   6
 
 struct rg_rdma_window rg_client_session_window(const struct rg_lane_address *address)
 {
@@ -33,39 +33,11 @@ struct rg_rdma_window rg_client_session_window(const struct rg_lane_address *add
     return window;
 }
 
-static bool read_psn(struct span text, uint32_t *ret_psn)
+void rg_client_session_mtu(struct rg_request *call, const struct rg_lane_address *address)
 {
-    unsigned char bytes[PSN_DIGITS / 2];
-    if (!rg_hex_decode(text, bytes, sizeof bytes)) {
-        return false;
+    if (address->mtu) {
+        rg_request_headerf(call, RG_SESSION_MTU_FIELD, "%u", (unsigned)address->mtu);
     }
-    *ret_psn = (uint32_t)bytes[0] << 16 | (uint32_t)bytes[1] << 8 | bytes[2];
-    return true;
-}
-
-static bool is_session(struct span text)
-{
-    unsigned char bytes[RG_RC_SESSION_LENGTH / 2];
-    return text.len == RG_RC_SESSION_LENGTH && rg_hex_decode(text, bytes, sizeof bytes);
-}
-
-bool rg_client_session_peer(const struct rg_http_answer *answer, struct rg_lane_address *ret_peer)
-{
-    struct rg_rdma_window window;
-    memset(&window, 0, sizeof window);
-    struct span reply = rg_http_field(answer, RG_ANSWER_REPLY);
-    if (answer->twice[RG_ANSWER_REPLY] || !rg_span_starts(reply, RG_SPAN_LITERAL("200:")) ||
-        rg_rdma_reply_parse(reply, true, &window) != 200 ||
-        !read_psn(rg_http_field(answer, RG_ANSWER_RDMA_PSN), &ret_peer->psn) ||
-        !is_session(rg_http_field(answer, RG_ANSWER_RDMA_SESSION))) {
-        return false;
-    }
-    ret_peer->qpn = window.qpn;
-    ret_peer->lid = window.lid;
-    ret_peer->port = window.port;
-    ret_peer->has_gid = window.has_gid;
-    memcpy(ret_peer->gid, window.gid, sizeof ret_peer->gid);
-    return true;
 }
 
 static int ask(struct rg_client *client, const struct rg_lane_address *address,
@@ -83,6 +55,7 @@ static int ask(struct rg_client *client, const struct rg_lane_address *address,
     call.has_body = true;
     rg_request_header(&call, "x-amz-rdma-token", rg_buf_text(&token));
     rg_request_headerf(&call, "x-amz-rdma-psn", "%06x", (unsigned)address->psn);
+    rg_client_session_mtu(&call, address);
     return rg_request_run(client, &call, answer, failure);
 }
 
@@ -127,7 +100,7 @@ int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *l
     }
     struct rg_error err = RG_ERROR_INIT;
     struct rg_lane_address own = {.qpn = 0};
-    struct rg_lane_address peer = {.qpn = 0};
+    struct rg_pairing pairing;
     snprintf(reason, RG_REASON_MAX + 1, "session-refused");
     if (rg_lane_address(lane->lane, &own, &err) < 0) {
         return rg_failure_take(failure, RG_STATUS_RDMA_DECLINED, &err);
@@ -141,16 +114,15 @@ int rg_client_session_connect(struct rg_client *client, struct rg_client_lane *l
         }
         return is_answer ? decline(failure) : rc;
     }
-    if (!rg_client_session_peer(&answer, &peer)) {
+    if (!rg_pairing_read_connect(&answer, &pairing)) {
         return rg_failure_set(failure, RG_STATUS_RDMA_DECLINED,
                               "The gateway's answer names no queue pair to connect to.");
     }
     lane->was_paired = true;
-    if (rg_lane_pair(lane->lane, &peer, &err) < 0) {
+    if (rg_lane_pair(lane->lane, &pairing.peer, &err) < 0) {
         return rg_failure_take(failure, RG_STATUS_RDMA_DECLINED, &err);
     }
-    snprintf(lane->session, sizeof lane->session, "%s",
-             rg_http_field(&answer, RG_ANSWER_RDMA_SESSION).ptr);
+    memcpy(lane->session, pairing.session, sizeof lane->session);
     lane->has_session = true;
     return 0;
 }

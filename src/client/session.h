@@ -7,6 +7,7 @@
 
 #include "client/client.h"
 #include "client/rails.h"
+#include "client/request.h"
 
 #include "rdma/token.h"
 
@@ -26,7 +27,7 @@ void rg_client_sessions_end(struct rg_client *client);
 /* Our end, for the printer of its token. */
 struct rg_rdma_window rg_client_session_window(const struct rg_lane_address *address);
 
-/* The server's end: x-amz-rdma-reply, -psn, and a session that is one. */
-bool rg_client_session_peer(const struct rg_http_answer *answer, struct rg_lane_address *ret_peer);
+/* Says our path MTU, where it is known, so that both ends take the smaller. */
+void rg_client_session_mtu(struct rg_request *call, const struct rg_lane_address *address);
 
 #endif

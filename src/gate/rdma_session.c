@@ -271,6 +271,13 @@ static int print_answer(const struct rg_session_opened *opened,
                                    opened->has_staging ? &opened->staging : NULL, ret_answer, err);
 }
 
+static void say_mtu(struct rg_call *call, const struct rg_session_answer *answer)
+{
+    if (answer->mtu[0]) {
+        rg_http_header_set(call->http, RG_SESSION_MTU_FIELD, answer->mtu);
+    }
+}
+
 /* ---- D2 ---- */
 
 static int connect_session(struct rg_call *call, const struct rg_wire_head *head,
@@ -296,6 +303,7 @@ static int connect_session(struct rg_call *call, const struct rg_wire_head *head
     rg_http_header_set(call->http, "x-amz-rdma-session", answer.session);
     rg_http_header_set(call->http, "x-amz-rdma-reply", answer.reply);
     rg_http_header_set(call->http, "x-amz-rdma-psn", answer.psn);
+    say_mtu(call, &answer);
     return rg_call_answer_empty(call, 200);
 }
 
@@ -378,6 +386,7 @@ static void answer_prepare(struct rg_call *call, const struct rg_session_opened 
     rg_http_header_set(call->http, "X-Amz-Rdma-Session", answer->session);
     rg_http_header_set(call->http, "X-Amz-Rdma-Psn", answer->psn);
     rg_http_header_set(call->http, "X-Amz-Rdma-Qpn", answer->qpn);
+    say_mtu(call, answer);
     if (opened->has_staging) {
         rg_http_header_set(call->http, "X-Amz-Rdma-Mr-Addr", answer->mr_addr);
         rg_http_header_set(call->http, "X-Amz-Rdma-Mr-Rkey", answer->mr_rkey);

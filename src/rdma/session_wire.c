@@ -55,6 +55,38 @@ static int need(const struct rg_wire_head *head, const char *name, struct span *
     return ret_value->ptr ? 0 : bad(err, name, "is missing");
 }
 
+/*
+ * Our own field, x-railgate-mtu: the path MTU of the peer's end, in bytes. Dialects know none, and
+ * take it for granted that both ends have the same. Absent: 0.
+ */
+static int read_mtu(const struct rg_wire_head *head, uint32_t *ret_mtu, struct rg_error *err)
+{
+    uint32_t mtu = 0;
+    for (size_t i = 0; i < head->count; i++) {
+        if (!rg_span_is_nocase(head->fields[i].name, RG_SESSION_MTU_FIELD)) {
+            continue;
+        }
+        if (mtu || !rg_session_mtu_parse(head->fields[i].value, &mtu)) {
+            return rg_failf(err, RG_INVALID_REQUEST,
+                            "The field " RG_SESSION_MTU_FIELD " is there twice, or is none of 256, "
+                            "512, 1024, 2048, 4096.");
+        }
+    }
+    *ret_mtu = mtu;
+    return 0;
+}
+
+bool rg_session_mtu_parse(struct span text, uint32_t *ret_mtu)
+{
+    uint64_t mtu;
+    if (!rg_span_to_u64(rg_span_trim(text), &mtu) || mtu < 256 || mtu > 4096 ||
+        (mtu & (mtu - 1)) != 0) {
+        return false;
+    }
+    *ret_mtu = (uint32_t)mtu;
+    return true;
+}
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9') {
@@ -356,6 +388,10 @@ int rg_push_prepare_parse(const struct rg_wire_head *head, bool strict,
     if (rc < 0) {
         return rc;
     }
+    rc = read_mtu(head, &prepare.peer.mtu, err);
+    if (rc < 0) {
+        return rc;
+    }
     rc = need_cookie(head, strict, &prepare.cookie, err);
     if (rc < 0) {
         return rc;
@@ -454,6 +490,10 @@ int rg_session_connect_parse(const struct rg_wire_head *head, struct rg_lane_add
     if (rc < 0) {
         return rc;
     }
+    rc = read_mtu(head, &peer.mtu, err);
+    if (rc < 0) {
+        return rc;
+    }
     *ret_peer = peer;
     return 0;
 }
@@ -494,6 +534,9 @@ int rg_session_answer_print(const struct rg_session_id *session, const struct rg
     rg_hex_encode(session->bytes, sizeof session->bytes, ret_answer->session);
     snprintf(ret_answer->psn, sizeof ret_answer->psn, "%06" PRIx32, own->psn & 0xffffff);
     snprintf(ret_answer->qpn, sizeof ret_answer->qpn, "%" PRIx32, own->qpn & 0xffffff);
+    if (own->mtu) {
+        snprintf(ret_answer->mtu, sizeof ret_answer->mtu, "%" PRIu32, own->mtu);
+    }
     if (window) {
         snprintf(ret_answer->mr_addr, sizeof ret_answer->mr_addr, "%" PRIx64, window->address);
         snprintf(ret_answer->mr_rkey, sizeof ret_answer->mr_rkey, "%" PRIx32,

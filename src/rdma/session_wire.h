@@ -21,6 +21,7 @@
 #define RG_PUSH_TARGET_MAX     2047 /* bytes */
 #define RG_PUSH_SIZE_MAX       INT32_MAX
 #define RG_SESSION_ID_BYTES    16
+#define RG_SESSION_MTU_FIELD   "x-railgate-mtu" /* of connect and PREPARE, and of their answers */
 #define RG_SESSION_REPLY_BYTES (4 + RG_HIPOBJ_TOKEN_LENGTH) /* "200:" and a token */
 
 /* The header of a request; other fields may be among them. Names in any case. */
@@ -89,6 +90,9 @@ int rg_session_disconnect_parse(const struct rg_wire_head *head, struct rg_sessi
 /* 32 hex digits, as in the token of a session (struct rg_rdma_window). */
 bool rg_session_id_parse(struct span text, struct rg_session_id *ret_session);
 
+/* The value of RG_SESSION_MTU_FIELD: bytes, one of the five that there are. */
+bool rg_session_mtu_parse(struct span text, uint32_t *ret_mtu);
+
 /* Values of the answer to PREPARE or connect, ready to be sent. */
 struct rg_session_answer {
     char reply[RG_SESSION_REPLY_BYTES + 1]; /* x-amz-rdma-reply */
@@ -97,6 +101,7 @@ struct rg_session_answer {
     char qpn[6 + 1];                        /* x-amz-rdma-qpn; PREPARE only */
     char mr_addr[16 + 1];                   /* x-amz-rdma-mr-addr; PREPARE of a PUT, else empty */
     char mr_rkey[8 + 1];                    /* x-amz-rdma-mr-rkey; likewise */
+    char mtu[10 + 1];                       /* RG_SESSION_MTU_FIELD; "": not known */
 };
 
 /* `window`: where the peer shall write, or NULL. RG_OUT_OF_MEMORY. */

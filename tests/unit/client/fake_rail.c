@@ -24,8 +24,27 @@ struct fake_target {
     uint32_t key;
 };
 
+/* What a lane of the rc transport has to tell. */
+#define COMPLETIONS_MAX 8u
+struct fake_lane {
+    struct rg_lane lane;
+    struct rg_completion completions[COMPLETIONS_MAX];
+    size_t count;
+    bool has_receive;
+};
+
+/* Where pushes arrive: memory of the peer, with its one key. */
+#define STAGE_KEY 0x5e11u
+static struct {
+    char *bytes;
+    uint64_t length;
+    bool is_pushed;
+    uint32_t immediate;
+} stage;
+
 static struct window {
     bool alive;
+    struct fake_lane *lane;
     char *bytes;
     uint64_t length;
     enum rg_direction direction;
@@ -44,6 +63,7 @@ static void *make(size_t size)
 void fake_rail_reset(void)
 {
     memset(&fake_rail, 0, sizeof fake_rail);
+    memset(&stage, 0, sizeof stage);
 }
 
 static int fake_load(struct rg_error *err)
@@ -145,11 +165,10 @@ static void deregister(struct rg_region *region)
 
 static int open_lane(struct rg_rail *rail, struct rg_lane **ret_lane, struct rg_error *err)
 {
-    struct rg_lane *lane = make(sizeof *lane);
-    RG_ASSERT(lane);
-    lane->depth = 16;
+    struct fake_lane *lane = make(sizeof *lane);
+    lane->lane.depth = 16;
     fake_rail.lanes++;
-    *ret_lane = lane;
+    *ret_lane = &lane->lane;
     return 0;
 }
 
@@ -161,6 +180,12 @@ static void close_lane(struct rg_lane *lane)
 
 static int reset_lane(struct rg_lane *lane, struct rg_error *err)
 {
+    struct fake_lane *fake = (struct fake_lane *)lane;
+    RG_MUST(pthread_mutex_lock(&mutex));
+    fake->count = 0;
+    fake->has_receive = false;
+    stage.is_pushed = false; /* the peer's queue pair begins anew too */
+    RG_MUST(pthread_mutex_unlock(&mutex));
     fake_rail.resets++;
     return 0;
 }
@@ -181,21 +206,51 @@ static int pair_lane(struct rg_lane *lane, const struct rg_lane_address *own,
     return 0;
 }
 
-static int cannot_bind(struct rg_lane *lane, const struct rg_rdma_window *window,
-                       struct rg_error *err)
+static int bind_stage(struct rg_lane *lane, const struct rg_rdma_window *window,
+                      struct rg_error *err)
 {
-    return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "fake");
+    bool is_there = window->transport == RG_TRANSPORT_RC && window->rkey == STAGE_KEY &&
+                    window->address == (uintptr_t)stage.bytes;
+    return is_there ? 0 : rg_failf(err, RG_RDMA_NOT_SUPPORTED, "fake");
 }
 
 static void unbind(struct rg_lane *lane)
 {
 }
 
-static int cannot_write(struct rg_lane *lane, struct rg_region *region, uint64_t region_offset,
-                        uint64_t window_offset, uint64_t length, const uint32_t *immediate,
-                        uint64_t cookie, struct rg_error *err)
+/* With the mutex held. */
+static void complete(struct fake_lane *lane, const struct rg_completion *completion)
 {
-    return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "fake");
+    RG_ASSERT(lane->count < COMPLETIONS_MAX);
+    lane->completions[lane->count++] = *completion;
+}
+
+static int write_stage(struct rg_lane *lane, struct rg_region *region, uint64_t region_offset,
+                       uint64_t window_offset, uint64_t length, const uint32_t *immediate,
+                       uint64_t cookie, struct rg_error *err)
+{
+    RG_MUST(pthread_mutex_lock(&mutex));
+    if (window_offset + length > stage.length) {
+        RG_MUST(pthread_mutex_unlock(&mutex));
+        return rg_failf(err, RG_RDMA_TRANSFER_FAILED, "The fake peer is gone.");
+    }
+    memcpy(stage.bytes + window_offset, ((struct fake_region *)region)->bytes + region_offset,
+           length);
+    stage.is_pushed = immediate != NULL;
+    stage.immediate = immediate ? *immediate : 0;
+    complete((struct fake_lane *)lane, &(struct rg_completion){.cookie = cookie,
+                                                               .operation = RG_OPERATION_WRITE,
+                                                               .length = length});
+    RG_MUST(pthread_mutex_unlock(&mutex));
+    return 0;
+}
+
+static int receive(struct rg_lane *lane, uint64_t cookie, struct rg_error *err)
+{
+    RG_MUST(pthread_mutex_lock(&mutex));
+    ((struct fake_lane *)lane)->has_receive = true;
+    RG_MUST(pthread_mutex_unlock(&mutex));
+    return 0;
 }
 
 static int cannot_read(struct rg_lane *lane, struct rg_region *region, uint64_t region_offset,
@@ -208,7 +263,14 @@ static int cannot_read(struct rg_lane *lane, struct rg_region *region, uint64_t 
 static int poll_lane(struct rg_lane *lane, struct rg_completion *completions, size_t room,
                      size_t *ret_count, struct rg_error *err)
 {
-    *ret_count = 0;
+    struct fake_lane *fake = (struct fake_lane *)lane;
+    RG_MUST(pthread_mutex_lock(&mutex));
+    *ret_count = fake->count < room ? fake->count : room;
+    memcpy(completions, fake->completions, *ret_count * sizeof *completions);
+    fake->count -= *ret_count;
+    memmove(fake->completions, fake->completions + *ret_count,
+            fake->count * sizeof *fake->completions);
+    RG_MUST(pthread_mutex_unlock(&mutex));
     return 0;
 }
 
@@ -243,8 +305,11 @@ static int mint(struct rg_lane *lane, struct rg_region *region, uint64_t offset,
     RG_MUST(pthread_mutex_lock(&mutex));
     target->key = next_key++;
     RG_ASSERT(target->key < WINDOWS_MAX);
-    windows[target->key] =
-        (struct window){.alive = true, .bytes = bytes, .length = length, .direction = direction};
+    windows[target->key] = (struct window){.alive = true,
+                                           .lane = (struct fake_lane *)lane,
+                                           .bytes = bytes,
+                                           .length = length,
+                                           .direction = direction};
     RG_MUST(pthread_mutex_unlock(&mutex));
     window->address = (uintptr_t)bytes;
     window->length = length;
@@ -297,8 +362,8 @@ static int revoke_window(struct rg_target *target, bool settled, struct rg_error
         .region_register = register_memory, .region_register_dmabuf = register_dmabuf,             \
         .region_deregister = deregister, .lane_open = open_lane, .lane_close = close_lane,         \
         .lane_reset = reset_lane, .lane_address = lane_address, .lane_pair = pair_lane,            \
-        .lane_bind = cannot_bind, .lane_unbind = unbind, .lane_write = cannot_write,               \
-        .lane_read = cannot_read, .lane_receive = rg_unsupported_receive, .lane_poll = poll_lane,  \
+        .lane_bind = bind_stage, .lane_unbind = unbind, .lane_write = write_stage,                 \
+        .lane_read = cannot_read, .lane_receive = receive, .lane_poll = poll_lane,                 \
         .lane_sleep = sleep_lane, .lane_flush = flush_lane, .lane_progress = progress,             \
         .window_mint = mint, .window_revoke = revoke_window,                                       \
     }
@@ -364,4 +429,43 @@ void fake_rail_session(const char *token, char session[RG_RC_SESSION_LENGTH + 1]
     if (rg_token_parse(rg_span_text(token), &parsed, NULL) == 0) {
         snprintf(session, RG_RC_SESSION_LENGTH + 1, "%s", parsed.session);
     }
+}
+
+/* ---- The peer of pushes ---- */
+
+uint32_t fake_rail_stage(void *bytes, uint64_t length)
+{
+    RG_MUST(pthread_mutex_lock(&mutex));
+    stage.bytes = bytes;
+    stage.length = length;
+    stage.is_pushed = false;
+    RG_MUST(pthread_mutex_unlock(&mutex));
+    return STAGE_KEY;
+}
+
+bool fake_rail_is_pushed(uint32_t *ret_immediate)
+{
+    RG_MUST(pthread_mutex_lock(&mutex));
+    bool is_pushed = stage.is_pushed;
+    *ret_immediate = stage.immediate;
+    RG_MUST(pthread_mutex_unlock(&mutex));
+    return is_pushed;
+}
+
+bool fake_rail_push(uint32_t key, const void *from, uint64_t length, uint32_t immediate)
+{
+    RG_MUST(pthread_mutex_lock(&mutex));
+    struct window *window = key && key < next_key ? &windows[key] : NULL;
+    bool is_there = window && window->alive && length <= window->length &&
+                    window->direction == RG_DIRECTION_GET && window->lane->has_receive;
+    if (is_there) {
+        memcpy(window->bytes, from, length);
+        window->lane->has_receive = false;
+        complete(window->lane, &(struct rg_completion){.operation = RG_OPERATION_RECEIVE,
+                                                       .length = length,
+                                                       .has_immediate = true,
+                                                       .immediate = immediate});
+    }
+    RG_MUST(pthread_mutex_unlock(&mutex));
+    return is_there;
 }

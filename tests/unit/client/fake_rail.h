@@ -40,6 +40,15 @@ bool fake_rail_read(const char *token, uint64_t offset, void *to, uint64_t lengt
 /* The length of the window; 0 when the token is none. Works on dead windows too. */
 uint64_t fake_rail_length(const char *token);
 
+/*
+ * What the peer of hipobj-rc-v2 does. PUT: says where pushes arrive, and by which key; looks
+ * whether one has. GET: writes into the window with this key and tells by an immediate; false when
+ * there is none, or no receive has been posted on its lane: then nothing was touched.
+ */
+uint32_t fake_rail_stage(void *bytes, uint64_t length);
+bool fake_rail_is_pushed(uint32_t *ret_immediate);
+bool fake_rail_push(uint32_t key, const void *from, uint64_t length, uint32_t immediate);
+
 /* The session in an rc token; "" for others. */
 void fake_rail_session(const char *token, char session[RG_RC_SESSION_LENGTH + 1]);
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* One request, taken apart. */
 struct ask {
@@ -658,6 +659,124 @@ static void connect_session(struct ask *ask)
     test_answer_header(ask->answer, "x-amz-rdma-psn", "010203");
 }
 
+/* ---- Pushes: one at a time ---- */
+
+#define PUSH_SESSION "00112233445566778899aabbccddeeff"
+
+static void end_push(struct fake_s3 *s3)
+{
+    (void)fake_rail_stage(NULL, 0);
+    free(s3->push.staging);
+    memset(&s3->push, 0, sizeof s3->push);
+}
+
+static uint64_t number_of(const struct ask *ask, const char *name, int base)
+{
+    char text[64];
+    return header(ask, name, text, sizeof text) ? strtoull(text, NULL, base) : 0;
+}
+
+static void prepare_push(struct ask *ask)
+{
+    struct fake_s3 *s3 = ask->s3;
+    struct fake_push *push = &s3->push;
+    char text[1200];
+    s3->prepares++;
+    end_push(s3);
+    RG_ASSERT(header(ask, "x-amz-rdma-op", text, sizeof text));
+    push->is_put = strcmp(text, "PUT") == 0;
+    RG_ASSERT(header(ask, "x-amz-rdma-target", text, sizeof text) && text[0] == '/');
+    snprintf(push->path, sizeof push->path, "%s", text + 1);
+    push->size = number_of(ask, "x-amz-rdma-size", 10);
+    push->offset = number_of(ask, "x-amz-rdma-offset", 10);
+    push->cookie = (uint32_t)number_of(ask, "x-amz-rdma-cookie", 16);
+    push->is_open = true;
+    struct rg_rdma_window own = {.transport = RG_TRANSPORT_RC, .qpn = 0x654321, .has_gid = true};
+    own.gid[15] = 2;
+    RG_BUF(reply, 256);
+    rg_buf_add_text(&reply, "200:");
+    rg_token_print_hipobj(&own, &reply);
+    test_answer_header(ask->answer, "x-amz-rdma-reply", rg_buf_text(&reply));
+    test_answer_header(ask->answer, "x-amz-rdma-session", PUSH_SESSION);
+    test_answer_header(ask->answer, "x-amz-rdma-psn", "010203");
+    if (push->is_put) {
+        push->staging = malloc(push->size);
+        RG_ASSERT(push->staging);
+        uint32_t key = fake_rail_stage(push->staging, push->size);
+        snprintf(text, sizeof text, "%" PRIxPTR, (uintptr_t)push->staging);
+        test_answer_header(ask->answer, "x-amz-rdma-mr-addr", text);
+        snprintf(text, sizeof text, "%" PRIx32, key);
+        test_answer_header(ask->answer, "x-amz-rdma-mr-rkey", text);
+    }
+}
+
+static bool take_push(struct ask *ask)
+{
+    struct fake_push *push = &ask->s3->push;
+    uint32_t immediate = 0;
+    for (int i = 0; i < 2000 && !fake_rail_is_pushed(&immediate); i++) {
+        usleep(1000);
+    }
+    if (immediate != push->cookie) {
+        return false;
+    }
+    struct fake_bytes *bytes = &make_object(ask->s3, push->path)->bytes;
+    fill_bytes(bytes, push->staging, push->size, true);
+    set_etag(ask, bytes->etag);
+    return true;
+}
+
+static bool give_push(struct ask *ask)
+{
+    struct fake_push *push = &ask->s3->push;
+    struct fake_object *object = fake_s3_find(ask->s3, push->path);
+    uint32_t key = (uint32_t)number_of(ask, "x-amz-rdma-mr-rkey", 16);
+    return object && push->offset + push->size <= object->bytes.len &&
+           fake_rail_push(key, object->bytes.data + push->offset, push->size, push->cookie);
+}
+
+static void ready_push(struct ask *ask)
+{
+    struct fake_s3 *s3 = ask->s3;
+    struct fake_push *push = &s3->push;
+    char text[32];
+    s3->readies++;
+    if (!push->is_open || number_of(ask, "x-amz-rdma-cookie", 16) != push->cookie) {
+        set_error(ask, 404, "NoSuchRdmaSession");
+        return;
+    }
+    if (s3->busy_times) {
+        s3->busy_times--;
+        set_error(ask, s3->busy_status, s3->busy_code);
+        return;
+    }
+    if (!(push->is_put ? take_push(ask) : give_push(ask))) {
+        end_push(s3);
+        set_error(ask, 500, "RDMATransferFailed");
+        return;
+    }
+    snprintf(text, sizeof text, "%08" PRIx32, push->cookie);
+    test_answer_header(ask->answer, "x-amz-rdma-cookie", text);
+    snprintf(text, sizeof text, "%" PRIu64, push->size);
+    test_answer_header(ask->answer, "x-amz-rdma-bytes-transferred", text);
+    test_answer_header(ask->answer, "x-railgate-path", "rdma:rc");
+    end_push(s3);
+}
+
+static void route_push(struct ask *ask, const char *what)
+{
+    test_answer_header(ask->answer, "x-amz-rdma-protocol", "hipobj-rc-v2");
+    if (strcmp(what, "prepare") == 0) {
+        prepare_push(ask);
+    } else if (strcmp(what, "ready") == 0) {
+        ready_push(ask);
+    } else {
+        ask->s3->cancels++;
+        end_push(ask->s3);
+        ask->answer->status = 204;
+    }
+}
+
 /* ---- All ---- */
 
 static void route(struct ask *ask)
@@ -670,6 +789,8 @@ static void route(struct ask *ask)
     } else if (strcmp(ask->path, ".s3rdma-rc/disconnect") == 0) {
         ask->s3->disconnects++;
         ask->answer->status = 204;
+    } else if (ask->s3->pushes && strncmp(ask->path, ".hipobj-rc/", 11) == 0) {
+        route_push(ask, ask->path + 11);
     } else if (!ask->s3->lost_is_declined && is_lost_session(ask)) {
         set_error(ask, 400, "InvalidRDMAToken");
     } else if (strcmp(method, "PUT") == 0 && has_key) {

@@ -69,6 +69,14 @@ struct fake_s3 {
         struct fake_bytes parts[FAKE_PARTS_MAX + 1]; /* by number */
     } uploads[FAKE_OBJECTS_MAX];
     unsigned upload_count; /* ever */
+    struct fake_push {
+        bool is_open;
+        bool is_put;
+        char path[1200];
+        uint64_t size, offset;
+        uint32_t cookie;
+        char *staging;
+    } push;
 
     enum fake_rdma rdma;
     const char *rail_path; /* of x-railgate-path; "ofi:fake" */
@@ -79,8 +87,12 @@ struct fake_s3 {
     int64_t bytes_off;     /* added to the byte count */
     bool no_byte_count;
     bool no_etag;
-    bool no_checksums;     /* an old server: knows nothing of CRC64NVME */
-    bool sessions;         /* /.s3rdma-rc/connect works */
+    bool no_checksums; /* an old server: knows nothing of CRC64NVME */
+    bool sessions;     /* /.s3rdma-rc/connect works */
+    bool pushes;       /* the routes below /.hipobj-rc work, for whole objects and ranges of them */
+    unsigned busy_times;   /* so many READYs are refused... */
+    int busy_status;       /* ...with this... */
+    const char *busy_code; /* ...and this */
     bool lost_is_declined; /* a token of an unknown session; else it is refused */
     bool only_ofi;         /* tokens of other dialects are declined */
     bool decline_as_200;   /* PUT */
@@ -91,6 +103,7 @@ struct fake_s3 {
 
     /* What happened */
     unsigned puts, gets, heads, parts, completes, aborts, tokens, connects, disconnects;
+    unsigned prepares, readies, cancels;
     char last_token[1024];
     char last_range[64];
     char last_session[64];

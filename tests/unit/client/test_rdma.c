@@ -706,6 +706,105 @@ static void test_push_at_unaware_server(void **state)
                      -RG_STATUS_USAGE);
 }
 
+/* ---- hipobj-rc-v2 ---- */
+
+static void open_push(struct bench *bench)
+{
+    struct rg_client_options options = bench_options(bench);
+    options.transports = "hipobj-rc-v2";
+    bench->s3->pushes = true;
+    bench->s3->rail_path = "rc";
+    bench_reopen(bench, &options);
+}
+
+static void be_busy(struct bench *bench, unsigned times, int status, const char *code)
+{
+    bench->s3->busy_times = times;
+    bench->s3->busy_status = status;
+    bench->s3->busy_code = code;
+    bench->s3->prepares = bench->s3->readies = bench->s3->cancels = 0;
+}
+
+static void expect_calls(struct bench *bench, unsigned prepares, unsigned readies, unsigned cancels)
+{
+    assert_int_equal(bench->s3->prepares, prepares);
+    assert_int_equal(bench->s3->readies, readies);
+    assert_int_equal(bench->s3->cancels, cancels);
+    assert_int_equal(fake_rail.windows, 0);
+}
+
+static void test_push_both_ways(void **state)
+{
+    struct bench *bench = *state;
+    static const size_t sizes[] = {1, 4097, MEBI};
+    open_push(bench);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        be_busy(bench, 0, 0, NULL);
+        assert_ok(bench, put_as(bench, sizes[i], RG_PATH_RDMA_ONLY));
+        check_stored(bench, sizes[i]);
+        assert_ok(bench, get_as(bench, sizes[i], RG_PATH_RDMA_ONLY));
+        check_fetched(bench, sizes[i]);
+        assert_string_equal(bench->result.path, "rdma:rc");
+        expect_calls(bench, 2, 2, 0);
+    }
+}
+
+/* READY is sent again after the answers that say that it may be. */
+static void test_push_ready_again(void **state)
+{
+    struct bench *bench = *state;
+    static const struct {
+        int status;
+        const char *code;
+    } rows[] = {{409, "RdmaPeerBusy"}, {503, "SlowDown"}};
+    open_push(bench);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (unsigned times = 1; times <= 3; times++) {
+            be_busy(bench, times, rows[i].status, rows[i].code);
+            assert_ok(bench, put_as(bench, 5000, RG_PATH_RDMA_ONLY));
+            check_stored(bench, 5000);
+            expect_calls(bench, 1, 1 + times, 0);
+            be_busy(bench, times, rows[i].status, rows[i].code);
+            assert_ok(bench, get_as(bench, 5000, RG_PATH_RDMA_ONLY));
+            check_fetched(bench, 5000);
+            expect_calls(bench, 1, 1 + times, 0);
+        }
+    }
+}
+
+/* Not for ever: after that the whole transfer is tried once more, and then it has failed. */
+static void test_push_ready_is_bounded(void **state)
+{
+    struct bench *bench = *state;
+    open_push(bench);
+    add_object(bench, 5000);
+    be_busy(bench, 1000, 409, "RdmaPeerBusy");
+    assert_fails(bench, RG_STATUS_RDMA_FAILED, get_as(bench, 5000, RG_PATH_RDMA_ONLY));
+    expect_calls(bench, 2, 8, 2);
+    be_busy(bench, 1000, 409, "RdmaPeerBusy");
+    assert_fails(bench, RG_STATUS_RDMA_FAILED, put_as(bench, 5000, RG_PATH_RDMA_ONLY));
+    assert_false(bench->failure.uncertain);
+    expect_calls(bench, 2, 8, 2);
+    be_busy(bench, 5, 409, "RdmaPeerBusy"); /* the second attempt comes through */
+    assert_ok(bench, put_as(bench, 4000, RG_PATH_RDMA_ONLY));
+    check_stored(bench, 4000);
+    expect_calls(bench, 2, 6, 1);
+}
+
+/* Other conflicts are answers: a first READY that is under way, an object in the way. */
+static void test_push_ready_is_not_sent_again(void **state)
+{
+    struct bench *bench = *state;
+    static const char *const codes[] = {"RdmaTransferInProgress", "ObjectParentIsFile"};
+    open_push(bench);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        be_busy(bench, 1000, 409, codes[i]);
+        assert_true(put_as(bench, 5000, RG_PATH_RDMA_ONLY) < 0);
+        assert_int_equal(bench->s3->readies, bench->s3->prepares);
+        assert_null(fake_s3_find(bench->s3, "b/k"));
+    }
+}
+
 static void test_session_after_failure(void **state)
 {
     struct bench *bench = *state;
@@ -823,6 +922,10 @@ int main(void)
         TEST(test_session_lost_is_renewed),
         TEST(test_session_is_ended),
         TEST(test_push_at_unaware_server),
+        TEST(test_push_both_ways),
+        TEST(test_push_ready_again),
+        TEST(test_push_ready_is_bounded),
+        TEST(test_push_ready_is_not_sent_again),
         TEST(test_session_after_failure),
         TEST(test_session_declined),
         TEST(test_threads),

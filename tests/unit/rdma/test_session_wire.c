@@ -135,6 +135,27 @@ static void test_prepare_example(void **state)
     assert_int_equal(prepare.offset, 0);
 }
 
+static void test_mtu(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "0", "128", "1500", "8192", "0x400", "1024,", "-1024"};
+    static const char *const good[] = {"256", "512", " 1024 ", "2048", "4096"};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(good); i++) {
+        example_prepare();
+        put("X-Railgate-Mtu", good[i]);
+        assert_int_equal(accept_prepare(true).peer.mtu, 256u << i);
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(bad); i++) {
+        example_prepare();
+        put("x-railgate-mtu", bad[i]);
+        refuse_prepare(RG_INVALID_REQUEST, "x-railgate-mtu");
+    }
+    example_prepare();
+    put("x-railgate-mtu", "1024");
+    put("x-railgate-mtu", "1024");
+    refuse_prepare(RG_INVALID_REQUEST, "twice");
+}
+
 static void test_prepare_tolerances(void **state)
 {
     (void)state;
@@ -431,6 +452,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prepare_example),
+        cmocka_unit_test(test_mtu),
         cmocka_unit_test(test_prepare_tolerances),
         cmocka_unit_test(test_prepare_loopback),
         cmocka_unit_test(test_prepare_token),
