@@ -44,11 +44,12 @@ def server_cpu(gateway):
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def metric(gateway, name):
+def metric(gateway, name, label=""):
+    """The sum of a metric's samples that have the label."""
     with urllib.request.urlopen(f"http://127.0.0.1:{gateway.admin_port}/-/metrics") as answer:
         text = answer.read().decode()
     return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
-               if re.match(name + r"[ {]", line))
+               if re.match(name + r"[ {]", line) and label in line)
 
 
 def by_size(build, gateway, keys, sizes, seconds):
@@ -136,17 +137,30 @@ def first_byte(build, gateway, nginx, keys, name):
     return row
 
 
+def memory(gateway):
+    """What the gateway held for RDMA when all transfers were over: slots keep what they have used."""
+    status = pathlib.Path(f"/proc/{gateway.pid}/status").read_text()
+    row = {"slab_mapped_bytes": metric(gateway, "railgate_rdma_slab_bytes", 'state="mapped"'),
+           "slab_resident_bytes": metric(gateway, "railgate_rdma_slab_bytes", 'state="resident"'),
+           "pinned_bytes": metric(gateway, "railgate_rdma_pinned_bytes"),
+           "peak_rss_bytes": int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * KIB}
+    print(f"\nmemory of the gateway after that: staging slots {row['slab_resident_bytes'] / MIB:.0f} of "
+          f"{row['slab_mapped_bytes'] / MIB:.0f} MiB (aim: 512 at most), of which pinned "
+          f"{row['pinned_bytes'] / MIB:.0f} (software providers pin nothing, a NIC all); the whole process "
+          f"{row['peak_rss_bytes'] / MIB:.0f} MiB at most")
+    return row
+
+
 def measure(build, gateway, nginx, keys, large, quick, seconds):
     """All of it; returns what goes into bench.json. `gateway` was started with OPTIONS."""
     seconds = max(1, round(seconds))
     sizes = [64 * KIB, MIB, 16 * MIB] if quick else [64 * KIB, MIB, 16 * MIB, 256 * MIB, GIB]
-    pinned = metric(gateway, "railgate_rdma_pinned_bytes")
-    print(f"\nRDMA over ofi:shm (software) beside HTTP; {pinned / MIB:.0f} MiB pinned by the gateway")
-    result = {"pinned_bytes": pinned,
-              "by_size": by_size(build, gateway, keys, sizes, seconds),
+    print("\nRDMA over ofi:shm (software) beside HTTP")
+    result = {"by_size": by_size(build, gateway, keys, sizes, seconds),
               "by_processes": by_processes(build, gateway, keys, PROCESSES[:2] if quick else PROCESSES,
                                            seconds),
               "first_byte": first_byte(build, gateway, nginx, keys, large)}
+    result["memory"] = memory(gateway)
     command = [build / "bench/bench-rdma", "--overlap", *(["--quick"] if quick else [])]
     print("\nthe data plane alone: wall time over the larger of file and wire (1.00: perfect overlap)", flush=True)
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -881,6 +881,10 @@ void rg_planes_state(const struct rg_planes *planes, size_t i, struct rg_plane_s
     ret_state->kind = planes->planes[i]->kind;
     rg_pool_state(planes->planes[i]->pool, &ret_state->pool);
     rg_slab_state(planes->planes[i]->slab, &ret_state->slab);
+    /* libfabric pins what it registers with a NIC, whether we have locked it or not. */
+    if (ret_state->pool.up && ret_state->pool.is_hardware) {
+        ret_state->slab.locked_bytes = ret_state->slab.mapped_bytes;
+    }
 }
 
 static const char *const use_names[RG_PLANE_USE_COUNT] = {
@@ -1018,5 +1022,18 @@ void rg_planes_write_pinned(struct rg_planes *planes, const char *name, struct r
         rg_planes_state(planes, i, &state);
         rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\"} %" PRIu64 "\n", name,
                     planes->planes[i]->path, i, state.slab.locked_bytes);
+    }
+}
+
+void rg_planes_write_slabs(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        const struct rg_plane *plane = planes->planes[i];
+        struct rg_slab_state state;
+        rg_slab_state(plane->slab, &state);
+        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"mapped\"} %" PRIu64 "\n", name,
+                    plane->path, i, state.mapped_bytes);
+        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"resident\"} %" PRIu64 "\n", name,
+                    plane->path, i, rg_slab_resident_bytes(plane->slab));
     }
 }

@@ -400,7 +400,24 @@ void rg_slab_state(struct rg_slab *slab, struct rg_slab_state *ret_state)
         .wait_ns = slab->wait_ns,
         .slot_bytes = slab->config.slot_bytes,
         .locked_bytes = slab->config.lock ? slab->mapped_bytes : 0,
+        .mapped_bytes = slab->mapped_bytes,
         .pages = slab->pages,
     };
     RG_MUST(pthread_mutex_unlock(&slab->lock));
+}
+
+uint64_t rg_slab_resident_bytes(const struct rg_slab *slab)
+{
+    unsigned char pages[2048];
+    uint64_t resident = 0;
+    for (size_t at = 0; at < slab->reserved_bytes; at += sizeof pages * PAGE_BYTES) {
+        size_t bytes = RG_MIN(sizeof pages * PAGE_BYTES, slab->reserved_bytes - at);
+        if (mincore(slab->base + at, bytes, pages) < 0) {
+            return resident; /* no such memory: of a slab that is not open */
+        }
+        for (size_t i = 0; i < round_up(bytes, PAGE_BYTES) / PAGE_BYTES; i++) {
+            resident += pages[i] & 1 ? PAGE_BYTES : 0;
+        }
+    }
+    return resident;
 }

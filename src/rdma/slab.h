@@ -55,6 +55,7 @@ struct rg_slab_state {
     uint64_t wait_ns;  /* sum over all */
     size_t slot_bytes;
     uint64_t locked_bytes; /* that count against RLIMIT_MEMLOCK; 0 when not locked */
+    uint64_t mapped_bytes; /* of all slots, whether there is memory behind them yet or not */
     enum rg_slab_pages pages;
 };
 
@@ -125,5 +126,9 @@ void rg_slab_condemn(struct rg_slab *slab, const struct rg_slot *slots, size_t c
 void rg_slab_stop(struct rg_slab *slab);
 
 void rg_slab_state(struct rg_slab *slab, struct rg_slab_state *ret_state);
+
+/* Memory that the slots hold now: where they are not locked, pages come with their first use, and
+ * stay. Asks the kernel for each page; for whoever reads metrics, not for transfers. */
+uint64_t rg_slab_resident_bytes(const struct rg_slab *slab);
 
 #endif

@@ -223,6 +223,18 @@ static void refuses_addresses_that_cannot_be(void **state)
     }
 }
 
+static double metric(void (*write)(struct rg_planes *, const char *, struct rg_buf *),
+                     const char *line)
+{
+    RG_BUF(text, 65536);
+    write(world.planes, "m", &text);
+    const char *found = strstr(rg_buf_text(&text), line);
+    if (!found) {
+        fail_msg("no %s in %s", line, rg_buf_text(&text));
+    }
+    return strtod(found + strlen(line), NULL);
+}
+
 /* ---- Choosing, and moving ---- */
 
 static void goes_by_the_address_of_the_request(void **state)
@@ -239,6 +251,11 @@ static void goes_by_the_address_of_the_request(void **state)
         assert_int_equal(rail_of(RG_PLANE_GET, "127.0.0.1"), 0);
         expect_object(world.memory);
     }
+    /* Nothing of a software provider is pinned; the slots hold what has been used of them. */
+    assert_true(metric(rg_planes_write_pinned, "rail=\"0\"}") == 0);
+    assert_true(metric(rg_planes_write_slabs, "rail=\"0\",state=\"mapped\"}") == 1024 * KIB);
+    double resident = metric(rg_planes_write_slabs, "rail=\"0\",state=\"resident\"}");
+    assert_true(resident >= 64 * KIB && resident <= 1024 * KIB);
     unsigned times[2] = {0};
     for (int i = 0; i < 6; i++) {
         times[rail_of(RG_PLANE_GET, NULL)]++;

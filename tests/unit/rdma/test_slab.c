@@ -69,6 +69,29 @@ static void leases_and_returns(void **state)
     rg_slab_close(slab);
 }
 
+/* Memory comes with the first use of a slot, and stays. */
+static void tells_what_it_holds(void **state)
+{
+    struct rg_slab_config config = {.slot_bytes = 65536, .slot_count = 64};
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_slab *slab;
+    struct rg_slab_state now;
+    struct rg_slot slots[3];
+    size_t count;
+    assert_int_equal(rg_slab_open(&config, &slab, &err), 0);
+    rg_slab_state(slab, &now);
+    assert_int_equal(now.mapped_bytes, 64 * 65536);
+    assert_int_equal(now.locked_bytes, 0);
+    assert_int_equal(rg_slab_resident_bytes(slab), 0);
+    assert_int_equal(rg_slab_lease(slab, 3, 3, 0, slots, &count, &err), 0);
+    memset(slots[0].address, 1, slots[0].bytes);
+    memset(slots[2].address, 1, 4096);
+    assert_int_equal(rg_slab_resident_bytes(slab), 65536 + 4096);
+    rg_slab_return(slab, slots, count);
+    assert_int_equal(rg_slab_resident_bytes(slab), 65536 + 4096);
+    rg_slab_close(slab);
+}
+
 static void wait_is_bounded(void **state)
 {
     struct rg_slab *slab = open_slab(1);
@@ -341,12 +364,12 @@ static void observer_sees_every_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_bad_sizes),        cmocka_unit_test(leases_and_returns),
-        cmocka_unit_test(wait_is_bounded),          cmocka_unit_test(first_come_first_served),
-        cmocka_unit_test(stop_wakes_all),           cmocka_unit_test(condemned_slots_move),
-        cmocka_unit_test(pinned_slots_are_lost),    cmocka_unit_test(computes_locked_memory),
-        cmocka_unit_test(huge_pages_are_tried),     cmocka_unit_test(crowd_shares_few_slots),
-        cmocka_unit_test(observer_sees_every_wait),
+        cmocka_unit_test(refuses_bad_sizes),       cmocka_unit_test(leases_and_returns),
+        cmocka_unit_test(tells_what_it_holds),     cmocka_unit_test(wait_is_bounded),
+        cmocka_unit_test(first_come_first_served), cmocka_unit_test(stop_wakes_all),
+        cmocka_unit_test(condemned_slots_move),    cmocka_unit_test(pinned_slots_are_lost),
+        cmocka_unit_test(computes_locked_memory),  cmocka_unit_test(huge_pages_are_tried),
+        cmocka_unit_test(crowd_shares_few_slots),  cmocka_unit_test(observer_sees_every_wait),
     };
     return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
 }
