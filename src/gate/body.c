@@ -589,7 +589,8 @@ int rg_body_read_document(struct rg_call *call, enum rg_document kind, struct rg
         return rc;
     }
     if (ret_document->len == 0 && kind != RG_DOCUMENT_OPTIONAL) {
-        return rg_fail(err, RG_MISSING_REQUEST_BODY);
+        return rg_fail(err,
+                       kind == RG_DOCUMENT_OF_OBJECT ? RG_MALFORMED_XML : RG_MISSING_REQUEST_BODY);
     }
     return 0;
 }

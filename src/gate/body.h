@@ -112,7 +112,7 @@ bool rg_body_is_protected(const struct rg_call *call);
 enum rg_document {
     RG_DOCUMENT_OPTIONAL,  /* an empty body is fine */
     RG_DOCUMENT_REQUIRED,  /* else RG_MISSING_REQUEST_BODY */
-    RG_DOCUMENT_OF_OBJECT, /* required, and the checksum fields speak of the object it describes */
+    RG_DOCUMENT_OF_OBJECT, /* else RG_MALFORMED_XML; the checksum fields are of what it describes */
 };
 
 /* The whole body of a request that is a document: at most xml_body_max bytes

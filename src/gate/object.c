@@ -20,24 +20,29 @@
 
 /* ---- Requests ---- */
 
-/* "aws-chunked" says how the body was sent, not what the object is. */
+/*
+ * "aws-chunked" says how the body was sent, not what the object is; a list without it is stored as
+ * it came.
+ */
 static int set_encoding(struct rg_meta *meta, struct span value, struct rg_error *err)
 {
     RG_BUF(kept, RG_META_HEADER_MAX + 1);
-    while (value.ptr) {
-        struct span coding = rg_span_trim(rg_span_cut(&value, ','));
-        if (coding.len == 0 || rg_span_is_nocase(coding, "aws-chunked")) {
-            continue;
+    struct span rest = value;
+    bool has_chunked = false;
+    while (rest.ptr) {
+        struct span coding = rg_span_trim(rg_span_cut(&rest, ','));
+        if (rg_span_is_nocase(coding, "aws-chunked")) {
+            has_chunked = true;
+        } else if (coding.len) {
+            rg_buf_add_text(&kept, kept.len ? ", " : "");
+            rg_buf_add_span(&kept, coding);
         }
-        if (kept.len) {
-            rg_buf_add_char(&kept, ',');
-        }
-        rg_buf_add_span(&kept, coding);
     }
-    if (!rg_buf_ok(&kept)) {
+    if (has_chunked && !rg_buf_ok(&kept)) {
         return rg_fail(err, RG_METADATA_TOO_LARGE);
     }
-    return rg_meta_set_header(meta, RG_META_CONTENT_ENCODING, rg_buf_span(&kept), err);
+    return rg_meta_set_header(meta, RG_META_CONTENT_ENCODING,
+                              has_chunked ? rg_buf_span(&kept) : value, err);
 }
 
 static int read_field(struct rg_meta *meta, const struct rg_header *field, struct rg_error *err)
@@ -396,7 +401,10 @@ static void answer_user_metadata(struct rg_call *call, const struct rg_pairs *us
             continue;
         }
         snprintf(name, sizeof name, "x-amz-meta-%s", user->items[i].name);
-        if (!rg_http_header_set(call->http, name, user->items[i].value)) {
+        const char *value = user->items[i].value;
+        /* libmicrohttpd sends no empty value; blanks around one are no part of it (RFC 9110 5.5).
+         */
+        if (!rg_http_header_set(call->http, name, value[0] ? value : " ")) {
             missing++;
         }
     }

@@ -66,6 +66,18 @@ int rg_bucket_name_check(struct span name, struct rg_error *err)
     return 0;
 }
 
+int rg_bucket_name_check_new(struct span name, struct rg_error *err)
+{
+    int rc = rg_bucket_name_check(name, err);
+    for (size_t i = 1; rc == 0 && i < name.len; i++) {
+        char pair[] = {name.ptr[i - 1], name.ptr[i], '\0'};
+        if (strcmp(pair, ".-") == 0 || strcmp(pair, "-.") == 0) {
+            rc = bad_bucket(err, "a bucket name does not hold a dot and a hyphen side by side");
+        }
+    }
+    return rc;
+}
+
 int rg_key_check(struct span key, struct rg_error *err)
 {
     if (key.len == 0) {

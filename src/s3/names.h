@@ -27,6 +27,10 @@
  */
 int rg_bucket_name_check(struct span name, struct rg_error *err) RG_CHECK;
 
+/* The same for a bucket to be made, whose labels also begin and end with a letter or digit: no
+ * ".-" and no "-.". Directories that have such names are served all the same. */
+int rg_bucket_name_check_new(struct span name, struct rg_error *err) RG_CHECK;
+
 /*
  * What S3 demands of a (decoded) key: 1 to 1024 bytes of UTF-8 without NUL. Fails with
  * RG_KEY_TOO_LONG, or RG_INVALID_URI (empty, not UTF-8, NUL).

@@ -58,7 +58,7 @@ def test_bucket_life(call):
 
 
 @pytest.mark.parametrize("name", ["ab", "UPPER", "under_score", "x" * 64, "-dash", "dash-", "a..b", "192.168.1.1",
-                                  "xn--a", ".hidden", "a b", "%2e%2e", "ü" * 3])
+                                  "xn--a", "a.-b", "a-.b", ".hidden", "a b", "%2e%2e", "ü" * 3])
 def test_invalid_bucket_names(call, name):
     call("PUT", f"/{name}", 400, "InvalidBucketName")
 
@@ -122,9 +122,10 @@ def test_sizes(call, bucket):
 
 def test_headers_and_metadata_round_trip(call, bucket):
     headers = {
-        "content-type": "text/plain; charset=utf-8", "content-language": "de, en", "content-encoding": "gzip",
+        "content-type": "text/plain; charset=utf-8", "content-language": "de, en", "content-encoding": "deflate,  gzip",
         "content-disposition": 'attachment; filename="a b.txt"', "cache-control": "max-age=60, public",
         "expires": "Thu, 01 Dec 2027 16:00:00 GMT", "x-amz-meta-one": "1", "x-amz-meta-two-words": "a  b",
+        "x-amz-meta-empty": "",
         "x-amz-meta-utf8": "gr\u00fc\u00dfe".encode().decode("latin-1"), "x-amz-storage-class": "STANDARD",
     }
     call("PUT", f"/{bucket}/k", body=b"x", headers=headers)
@@ -551,6 +552,7 @@ def test_multipart_refusals(call, s3, bucket):
         answer = call("POST", f"/{bucket}/{key}", query={"uploadId": upload}, body=complete_xml(parts), status=status)
         assert answer.code == code, answer
 
+    call("POST", f"/{bucket}/m", 400, "MalformedXML", query={"uploadId": upload})
     complete([(2, two), (1, one)], 400, "InvalidPartOrder")
     complete([(1, one), (1, one)], 400, "InvalidPartOrder")
     complete([(1, two)], 400, "InvalidPart")

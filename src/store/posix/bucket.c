@@ -378,7 +378,7 @@ int rg_posix_state_open(struct rg_posix_bucket *bucket, const char *name, bool c
 int rg_posix_bucket_create(struct rg_store *store, struct span bucket, struct rg_error *err)
 {
     struct rg_posix *posix = rg_posix_of(store);
-    int rc = rg_bucket_name_check(bucket, err);
+    int rc = rg_bucket_name_check_new(bucket, err);
     if (rc) {
         return rc;
     }

@@ -36,6 +36,20 @@ static void assert_bad_bucket(struct span name, const char *rule)
     assert_non_null(strstr(err.message, rule));
 }
 
+/* Made by no one, but a tree may hold them. */
+static void new_bucket_names_are_host_names(void **state)
+{
+    const char *const served[] = {"a.-b", "a-.b"};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(served); i++) {
+        struct rg_error err = RG_ERROR_INIT;
+        assert_int_equal(rg_bucket_name_check(rg_span_text(served[i]), &err), 0);
+        assert_int_equal(rg_bucket_name_check_new(rg_span_text(served[i]), &err),
+                         -RG_INVALID_BUCKET_NAME);
+    }
+    assert_int_equal(rg_bucket_name_check_new(rg_span_text("a.b-c"), NULL), 0);
+    assert_int_equal(rg_bucket_name_check_new(rg_span_text("a"), NULL), -RG_INVALID_BUCKET_NAME);
+}
+
 static void test_bad_buckets(void **state)
 {
     static const char *const bad[][2] = {
@@ -156,6 +170,7 @@ int main(void)
         cmocka_unit_test(test_storable_keys),
         cmocka_unit_test(test_unstorable_keys),
         cmocka_unit_test(test_metadata_names),
+        cmocka_unit_test(new_bucket_names_are_host_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
