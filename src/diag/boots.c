@@ -17,7 +17,7 @@
 #define IDS_MAX        (64u << 10)
 #define BACKWARDS_USEC (2 * 1000000)  /* processors print a little out of order */
 #define TELLING_USEC   (60 * 1000000) /* below, every boot has the same stamps */
-#define MARK_ALL_LINES 1024 /* of a family; behind them one stamp in eight is remembered */
+#define MARK_ALL_LINES 1024           /* of a family; behind them one stamp in 32 is remembered */
 
 struct thread {
     rg_node_id node; /* 0 and family 0: free */
@@ -214,7 +214,7 @@ static struct mark *find_mark(struct rg_boots *boots, uint32_t lines,
                               const struct rg_record *record, int64_t usec, uint64_t *ret_hash)
 {
     uint64_t spread = mix(record->node, (uint64_t)usec);
-    if (usec < TELLING_USEC || (lines > MARK_ALL_LINES && (spread & 7) != 0)) {
+    if (usec < TELLING_USEC || (lines > MARK_ALL_LINES && (spread & 31) != 0)) {
         return NULL;
     }
     *ret_hash = hash_line(record, usec);

@@ -464,7 +464,8 @@ void rg_clocks_note_event(struct rg_clocks *clocks, const struct rg_event *event
     if (tail->present && tail->xid != 0 && tail->deadline > 0 && record->node != 0) {
         note_request(clocks, event);
     }
-    if (tail->present && contains(record->text, "Request sent has ")) {
+    /* The words stand behind the line's site. */
+    if (tail->present && contains(rg_span_head(record->text, 200), "Request sent has ")) {
         if (contains(record->text, "timed out") && tail->deadline > 0) {
             note_epoch(clocks, record, EVIDENCE_EXPIRY, tail->deadline);
         } else if (contains(record->text, "network error")) {

@@ -32,6 +32,13 @@ struct rg_pipeline {
     struct rg_hosts hosts;
     struct rg_state state;
     struct rg_unmatched unmatched;
+    struct {
+        struct span text;
+        rg_source_id source;
+        uint64_t line;
+        enum rg_match match;
+        struct rg_event event;
+    } last; /* a line of a block that names many nodes is matched once */
     uint64_t events;
     uint64_t twice;
     uint64_t suspect;
@@ -79,6 +86,10 @@ static void take_event(struct rg_pipeline *pipeline, const struct rg_record *rec
 static bool take_state(struct rg_pipeline *pipeline, const struct rg_record *record)
 {
     struct rg_state_fact fact;
+    if (record->stamp.kind != RG_STAMP_NONE) {
+        pipeline->state.dump = RG_DUMP_NONE;
+        return false;
+    }
     enum rg_state_line line = rg_state_read(
         &pipeline->state, record, rg_interned_text(pipeline->desk.sources, record->source), &fact);
     if (line == RG_STATE_FACT) {
@@ -87,17 +98,32 @@ static bool take_state(struct rg_pipeline *pipeline, const struct rg_record *rec
     return line != RG_STATE_NO;
 }
 
+/* The event is pipeline->last.event. */
+static enum rg_match match(struct rg_pipeline *pipeline, const struct rg_record *record)
+{
+    if (record->line != pipeline->last.line || record->source != pipeline->last.source ||
+        record->text.ptr != pipeline->last.text.ptr ||
+        record->text.len != pipeline->last.text.len || record->recalled) {
+        pipeline->last.match =
+            rg_catalogue_match(pipeline->catalogue, record, &pipeline->last.event);
+        pipeline->last.text = record->recalled ? RG_SPAN_EMPTY : record->text;
+        pipeline->last.source = record->source;
+        pipeline->last.line = record->line;
+    }
+    pipeline->last.event.record = record;
+    return pipeline->last.match;
+}
+
 static void take_record(void *context, const struct rg_record *record)
 {
     struct rg_pipeline *pipeline = context;
-    struct rg_event event;
     rg_clocks_note_record(pipeline->desk.clocks, record);
     rg_holes_note(pipeline->holes, record);
     rg_correlation_saw(pipeline->correlation, record);
     if (take_state(pipeline, record)) {
         return;
     }
-    switch (rg_catalogue_match(pipeline->catalogue, record, &event)) {
+    switch (match(pipeline, record)) {
     case RG_MATCH_NONE:
         break;
     case RG_MATCH_SUSPECT:
@@ -107,7 +133,7 @@ static void take_record(void *context, const struct rg_record *record)
         }
         break;
     case RG_MATCH_ROW:
-        take_event(pipeline, record, &event);
+        take_event(pipeline, record, &pipeline->last.event);
         break;
     }
 }

@@ -45,9 +45,16 @@ void rg_repeats_free(struct rg_repeats *repeats)
 static uint64_t hash_bytes(uint64_t seed, struct span bytes)
 {
     uint64_t hash = seed * 0x9e3779b97f4a7c15u + 0xcbf29ce484222325u;
-    for (size_t i = 0; i < bytes.len; i++) {
-        hash = (hash ^ (unsigned char)bytes.ptr[i]) * 0x100000001b3u;
+    for (uint64_t word; bytes.len >= sizeof(word); bytes = rg_span_skip(bytes, sizeof(word))) {
+        memcpy(&word, bytes.ptr, sizeof(word));
+        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+        hash ^= hash >> 32;
     }
+    uint64_t tail = bytes.len;
+    for (size_t i = 0; i < bytes.len; i++) {
+        tail = tail << 8 | (unsigned char)bytes.ptr[i];
+    }
+    hash = (hash ^ tail) * 0xff51afd7ed558ccdu;
     return (hash ^ (hash >> 31)) | 1;
 }
 
@@ -74,10 +81,13 @@ static bool find_site(struct span text, struct span *ret_site, struct span *ret_
         return false;
     }
     size_t skip = (size_t)(open - head.ptr) + 1;
-    const char *close = memmem(open + 1, head.len - skip, "()) ", 4);
-    if (!close) {
+    /* "()) ": no other ")" comes before it. */
+    const char *close = memchr(open + 1, ')', head.len - skip);
+    if (!close || close[-1] != '(' || (size_t)(close - head.ptr) + 2 >= head.len ||
+        close[1] != ')' || close[2] != ' ') {
         return false;
     }
+    close--;
     *ret_site = rg_span(open + 1, (size_t)(close - open) - 1);
     *ret_rest = rg_span_skip(text, (size_t)(close - text.ptr) + 4);
     return true;

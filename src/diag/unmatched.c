@@ -12,19 +12,32 @@
 #define SCAN_MAX    1024 /* bytes of a line that make its shape */
 #define NUMBER_MARK '#'
 
-static bool is_hex(char c)
+/* What a byte may be part of, looked up: this runs for every byte of lines that may come by the
+ * million. */
+enum byte_kind { DIGIT = 1, HEX = 2, WORD = 4 };
+
+static const unsigned char kinds[256] = {
+    ['0' ... '9'] = DIGIT | HEX | WORD,
+    ['a' ... 'f'] = HEX | WORD,
+    ['A' ... 'F'] = HEX | WORD,
+    ['g' ... 'z'] = WORD,
+    ['G' ... 'Z'] = WORD,
+    ['_'] = WORD,
+};
+
+static inline bool is_hex(char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    return kinds[(unsigned char)c] & HEX;
 }
 
-static bool is_digit(char c)
+static inline bool is_digit(char c)
 {
-    return c >= '0' && c <= '9';
+    return kinds[(unsigned char)c] & DIGIT;
 }
 
-static bool is_word(char c)
+static inline bool is_word(char c)
 {
-    return is_hex(c) || (c >= 'g' && c <= 'z') || (c >= 'G' && c <= 'Z') || c == '_';
+    return kinds[(unsigned char)c] & WORD;
 }
 
 /* Length of the number at the start: digits, 0x…, a pointer or a UUID group; 0 when none. */
@@ -52,18 +65,16 @@ static size_t number_length(struct span text)
 }
 
 /* The text with every number replaced, cut to RG_SHAPE_BYTES_MAX. */
-static void make_shape(struct span text, char *shape)
+static size_t make_shape(struct span text, char *shape)
 {
     size_t used = 0;
     size_t at = 0;
     struct span line = rg_span_head(text, SCAN_MAX);
     while (at < line.len && used < RG_SHAPE_BYTES_MAX) {
         bool begins = at == 0 || !is_word(line.ptr[at - 1]);
-        struct span rest = rg_span_skip(line, at);
-        size_t number = begins || !is_digit(line.ptr[at - 1]) ? number_length(rest) : 0;
-        if (!begins && !is_digit(line.ptr[at])) {
-            number = 0;
-        }
+        bool may = is_digit(line.ptr[at]) ? begins || !is_digit(line.ptr[at - 1])
+                                          : begins && is_hex(line.ptr[at]);
+        size_t number = may ? number_length(rg_span_skip(line, at)) : 0;
         if (number > 0) {
             if (used == 0 || shape[used - 1] != NUMBER_MARK) {
                 shape[used++] = NUMBER_MARK;
@@ -75,6 +86,7 @@ static void make_shape(struct span text, char *shape)
         shape[used++] = c < 0x20 || c == 0x7f ? ' ' : (char)c;
     }
     shape[used] = '\0';
+    return used;
 }
 
 /* The line as a person may see it: control bytes become '?'. */
@@ -88,13 +100,16 @@ static void make_sample(struct span text, char *sample)
     sample[head.len] = '\0';
 }
 
-static uint32_t hash(const char *text)
+static uint32_t hash(const char *text, size_t len)
 {
-    uint32_t value = 2166136261u;
-    for (; *text; text++) {
-        value = (value ^ (unsigned char)*text) * 16777619u;
+    uint64_t value = len;
+    for (size_t i = 0; i < len; i += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        memcpy(&word, text + i, len - i < sizeof(word) ? len - i : sizeof(word));
+        value = (value ^ word) * 0xff51afd7ed558ccdu;
+        value ^= value >> 32;
     }
-    return value;
+    return (uint32_t)value;
 }
 
 static bool ensure_room(struct rg_unmatched *unmatched)
@@ -109,9 +124,9 @@ static bool ensure_room(struct rg_unmatched *unmatched)
 }
 
 /* Slots hold the index plus one; 0 is free. */
-static uint32_t *find_slot(struct rg_unmatched *unmatched, const char *shape)
+static uint32_t *find_slot(struct rg_unmatched *unmatched, const char *shape, size_t len)
 {
-    uint32_t at = hash(shape) % SLOTS;
+    uint32_t at = hash(shape, len) % SLOTS;
     while (unmatched->slots[at] &&
            strcmp(unmatched->shapes[unmatched->slots[at] - 1].shape, shape) != 0) {
         at = (at + 1) % SLOTS;
@@ -133,15 +148,15 @@ void rg_unmatched_add(struct rg_unmatched *unmatched, const struct rg_record *re
     }
 
     char shape[RG_SHAPE_BYTES_MAX + 1];
-    make_shape(record->text, shape);
-    uint32_t *slot = find_slot(unmatched, shape);
+    size_t len = make_shape(record->text, shape);
+    uint32_t *slot = find_slot(unmatched, shape, len);
     if (*slot == 0 && unmatched->count == RG_SHAPES_MAX) {
         unmatched->other += count;
         return;
     }
     if (*slot == 0) {
         struct rg_unmatched_shape *fresh = &unmatched->shapes[unmatched->count++];
-        memcpy(fresh->shape, shape, sizeof(shape));
+        memcpy(fresh->shape, shape, len + 1);
         make_sample(record->text, fresh->sample);
         fresh->lustre = lustre;
         fresh->node = record->node;
