@@ -6,9 +6,11 @@
 #include "host/remedy.h"
 #include "host/text_remedy.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 /* True, with a finding when a GPU is what the role needs. */
 static bool no_gpu(const struct rg_host_facts *facts, struct rg_findings *findings)
@@ -316,6 +318,219 @@ void judge_gds(const struct rg_host_facts *facts, struct rg_findings *findings)
     struct rg_finding *finding = rg_find(findings, RG_VERDICT_OK, "", "nvidia-fs is loaded.");
     rg_find_value(finding, "%s", version->text);
     rg_find_where(finding, &version->at);
+}
+
+/* ---- CUFILE ---- */
+
+/* A relative path or a pipe of values in a sed line needs care: the name of a setting does not. */
+static void mend_setting(struct rg_finding *finding, const struct rg_host_gpus *gpus,
+                         const char *name, const char *value)
+{
+    rg_find_remedy(finding, "# in \"properties\" of %s: \"%s\": %s", gpus->cufile_path, name,
+                   value);
+}
+
+static void judge_compat(const struct rg_host_gpus *gpus, struct rg_findings *findings)
+{
+    const struct rg_cufile *cufile = &gpus->cufile;
+    bool forced = cufile->force_compat == RG_CUFILE_TRUE;
+    bool allowed = cufile->allow_compat == RG_CUFILE_TRUE;
+    struct rg_finding *finding = rg_find(
+        findings,
+        forced    ? RG_VERDICT_FAIL
+        : allowed ? RG_VERDICT_WARN
+                  : RG_VERDICT_OK,
+        "compat_mode",
+        forced    ? "Everything is copied through host memory: compatibility mode is forced."
+        : allowed ? "What cannot go by RDMA is copied through host memory, and nobody is told."
+                  : "What cannot go by RDMA fails, and is seen.");
+    rg_find_value(finding, "allow_compat_mode %s, force_compat_mode %s",
+                  allowed                                    ? "true"
+                  : cufile->allow_compat == RG_CUFILE_UNSAID ? "not set"
+                                                             : "false",
+                  forced ? "true" : "not true");
+    rg_find_where(finding, &gpus->cufile_at);
+    if (forced) {
+        mend_setting(finding, gpus, "force_compat_mode", "false");
+    }
+    if (forced || allowed) {
+        rg_find_remedy(finding,
+                       "sed -i 's/\"allow_compat_mode\"[ \\t]*:[ \\t]*true/"
+                       "\"allow_compat_mode\": false/' %s",
+                       gpus->cufile_path);
+        rg_find_remedy(finding, "gdscheck -p   # of the CUDA toolkit: what is supported here");
+    }
+}
+
+/* The device that an entry means: by its own name, by an interface's, by an address. */
+static const struct rg_host_port *port_of_netdev(const struct rg_host_facts *facts,
+                                                 const char *netdev)
+{
+    for (size_t i = 0; i < facts->ports.count; i++) {
+        const struct rg_host_port *port = &facts->ports.list[i];
+        const struct rg_netdev *lower = rg_host_netdev(&facts->devices, netdev);
+        const char *pci = facts->devices.rdma[port->device].pci.text;
+        if (strcmp(port->netdev, netdev) == 0 ||
+            (lower && lower->pci.text[0] && strcmp(lower->pci.text, pci) == 0)) {
+            return port;
+        }
+    }
+    return NULL;
+}
+
+static const struct rg_host_port *port_of_device(const struct rg_host_facts *facts,
+                                                 const char *name)
+{
+    for (size_t i = 0; i < facts->ports.count; i++) {
+        if (strcmp(facts->devices.rdma[facts->ports.list[i].device].name, name) == 0) {
+            return &facts->ports.list[i];
+        }
+    }
+    return NULL;
+}
+
+/* The interface that has the address, "" when none has. */
+static const char *netdev_of_address(const struct rg_host_facts *facts, const char *text)
+{
+    uint8_t wanted[16], had[16];
+    char plain[RG_CUFILE_TEXT_MAX + 1];
+    int family = strchr(text, ':') ? AF_INET6 : AF_INET;
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(text, "%"), text);
+    if (inet_pton(family, plain, wanted) != 1) {
+        return "";
+    }
+    for (size_t i = 0; i < facts->ports.address_count; i++) {
+        const struct rg_address *address = &facts->ports.addresses[i];
+        if (address->is_ipv4 == (family == AF_INET) && inet_pton(family, address->text, had) == 1 &&
+            memcmp(wanted, had, family == AF_INET ? 4 : 16) == 0) {
+            return address->netdev;
+        }
+    }
+    return "";
+}
+
+static bool is_address(const char *text)
+{
+    uint8_t bytes[16];
+    char plain[RG_CUFILE_TEXT_MAX + 1];
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(text, "%"), text);
+    return inet_pton(AF_INET, plain, bytes) == 1 || inet_pton(AF_INET6, plain, bytes) == 1;
+}
+
+static void judge_entry(const struct rg_host_facts *facts, const char *entry,
+                        struct rg_findings *findings)
+{
+    const struct rg_host_gpus *gpus = &facts->gpu;
+    bool address = is_address(entry);
+    if (address && !rg_reading_ok(&facts->ports.addresses_at)) {
+        (void)rg_find_unread(findings, entry, &facts->ports.addresses_at);
+        return;
+    }
+    const char *netdev = address ? netdev_of_address(facts, entry) : entry;
+    const struct rg_host_port *port = netdev[0] ? port_of_netdev(facts, netdev) : NULL;
+    port = port || address ? port : port_of_device(facts, entry);
+    bool here =
+        port || (netdev[0] && rg_host_netdev(&facts->devices, netdev)) || (address && netdev[0]);
+    bool up = port && rg_host_port_is_active(port);
+    struct rg_finding *finding =
+        rg_find(findings,
+                !port ? RG_VERDICT_FAIL
+                : up  ? RG_VERDICT_OK
+                      : RG_VERDICT_WARN,
+                entry,
+                !here   ? "Nothing on this host has this address or name%s%s."
+                : !port ? "There is no RDMA device behind it%s%s."
+                : up    ? "An RDMA device of this host%s%s."
+                        : "The RDMA port behind it is down%s%s.",
+                port ? ": " : "", port ? port->subject : "");
+    rg_find_value(finding, "rdma_dev_addr_list has %s%s%s", entry,
+                  address && netdev[0] ? ", of interface " : "",
+                  address && netdev[0] ? netdev : "");
+    rg_find_where(finding, &gpus->cufile_at);
+    if (!up) {
+        rg_find_remedy(finding, "ip -br address; rdma link   # what this host has now");
+        mend_setting(finding, gpus, "rdma_dev_addr_list", "[ \"ADDRESS\", ... ]");
+    }
+}
+
+static void judge_list(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_gpus *gpus = &facts->gpu;
+    for (size_t i = 0; i < gpus->cufile.address_count; i++) {
+        judge_entry(facts, gpus->cufile.addresses[i], findings);
+    }
+    if (gpus->cufile.cut) {
+        (void)rg_find(findings, RG_VERDICT_SKIP, "rdma_dev_addr_list",
+                      "It has more entries than are looked at, or some that are no text.");
+    }
+    if (gpus->cufile.address_count == 0 && !gpus->cufile.cut) {
+        struct rg_finding *finding = rg_find(
+            findings, RG_VERDICT_WARN, "rdma_dev_addr_list",
+            "It names no RDMA device: cuObject and user-space file systems have none to use.");
+        rg_find_value(finding, gpus->cufile.has_addresses ? "[]" : "not set");
+        rg_find_where(finding, &gpus->cufile_at);
+        rg_find_remedy(finding, "ip -br address; rdma link   # the addresses of the RDMA ports");
+        mend_setting(finding, gpus, "rdma_dev_addr_list", "[ \"ADDRESS\", ... ]");
+    }
+}
+
+/* Which of the two ways is taken is a setting; that the other one is there does not help. */
+static void judge_peer_type(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_gpus *gpus = &facts->gpu;
+    bool by_dmabuf = strcasecmp(gpus->cufile.peer_type, "dmabuf") == 0;
+    bool known = by_dmabuf || !gpus->cufile.peer_type[0] ||
+                 strcasecmp(gpus->cufile.peer_type, "nvidia_peermem") == 0;
+    int dmabuf = gpu_exports_dmabuf(gpus) ? dmabuf_state(facts) : 0;
+    bool unread = by_dmabuf ? dmabuf < 0 : !rg_reading_ok(&gpus->modules_at);
+    bool works = by_dmabuf ? dmabuf == 1 : peermem_is_registered(gpus);
+    struct rg_finding *finding =
+        rg_find(findings,
+                !known   ? RG_VERDICT_FAIL
+                : unread ? RG_VERDICT_SKIP
+                : works  ? RG_VERDICT_OK
+                         : RG_VERDICT_FAIL,
+                "rdma_peer_type",
+                !known      ? "There is no such way to register GPU memory."
+                : unread    ? "Whether that way works here is not known (see PEERMEM, DMABUF)."
+                : works     ? "GPU memory is registered in a way that works here."
+                : by_dmabuf ? "dma-buf is asked for, which this host has not."
+                            : "nvidia_peermem is asked for, which is not registered on this host.");
+    rg_find_value(finding, "%s",
+                  gpus->cufile.peer_type[0] ? gpus->cufile.peer_type : "not set: nvidia_peermem");
+    rg_find_where(finding, &gpus->cufile_at);
+    if (finding->verdict == RG_VERDICT_FAIL) {
+        bool other = by_dmabuf ? peermem_is_registered(gpus) : dmabuf == 1;
+        if (other || !known) {
+            mend_setting(finding, gpus, "rdma_peer_type",
+                         by_dmabuf || dmabuf != 1 ? "\"nvidia_peermem\"" : "\"dmabuf\"");
+        }
+        rg_find_remedy(finding, "railgate doctor -v --for gpu-client   # PEERMEM and DMABUF");
+    }
+}
+
+void judge_cufile(const struct rg_host_facts *facts, struct rg_findings *findings)
+{
+    const struct rg_host_gpus *gpus = &facts->gpu;
+    if (no_gpu(facts, findings) || gpus->cufile_at.state == RG_READ_NOT_ASKED) {
+        return;
+    }
+    if (gpus->cufile_at.state == RG_READ_MALFORMED && gpus->cufile.problem[0]) {
+        struct rg_finding *finding = rg_find(findings, RG_VERDICT_FAIL, gpus->cufile_path,
+                                             "It cannot be understood: %s.", gpus->cufile.problem);
+        rg_find_where(finding, &gpus->cufile_at);
+        rg_find_remedy(finding, "gdscheck -p   # and mend the line that it names in %s",
+                       gpus->cufile_path);
+        return;
+    }
+    if (!rg_reading_ok(&gpus->cufile_at)) {
+        /* Without the file the libraries have settings of their own. */
+        (void)rg_find_unread(findings, gpus->cufile_path, &gpus->cufile_at);
+        return;
+    }
+    judge_compat(gpus, findings);
+    judge_list(facts, findings);
+    judge_peer_type(facts, findings);
 }
 
 void judge_xid(const struct rg_host_facts *facts, struct rg_findings *findings)

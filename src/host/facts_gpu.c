@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +18,9 @@
 #define LOG_RECORDS   200000
 #define RECORD_BYTES  8192
 #define VENDOR_NVIDIA 0x10de
+
+#define CUFILE_VARIABLE "CUFILE_ENV_PATH_JSON"
+#define CUFILE_USUAL    "/etc/cufile.json"
 
 static void read_gpu(struct rg_source *source, const struct rg_pci_function *function,
                      struct rg_host_gpu *gpu)
@@ -93,6 +97,34 @@ static void read_xids(struct rg_source *source, struct rg_host_gpus *gpus)
     rg_words_copy(gpus->xid_last, sizeof gpus->xid_last, rg_span_trim(line));
 }
 
+/* ---- cuFile ---- */
+
+static int tell_cufile_path(void *argument, int fd)
+{
+    (void)argument;
+    const char *path = getenv(CUFILE_VARIABLE);
+    return path && path[0] ? rg_probe_write(fd, path, strlen(path)) : ENOENT;
+}
+
+static void read_cufile(struct rg_source *source, struct rg_host_gpus *gpus)
+{
+    RG_BUF(path, RG_HOST_PATH_MAX);
+    RG_BUF(text, RG_HOST_FILE_MAX);
+    struct rg_reading at;
+    struct span named;
+    rg_source_probe(source, "gpu/cufile-path", CUFILE_VARIABLE, tell_cufile_path, NULL, LOG_MS,
+                    &path, &at);
+    named = rg_words_bare(rg_buf_span(&path));
+    if (!rg_reading_ok(&at) || at.truncated || named.len == 0 || named.ptr[0] != '/' ||
+        !rg_words_copy(gpus->cufile_path, sizeof gpus->cufile_path, named)) {
+        snprintf(gpus->cufile_path, sizeof gpus->cufile_path, "%s", CUFILE_USUAL);
+    }
+    rg_source_read(source, &text, &gpus->cufile_at, "%s", gpus->cufile_path);
+    if (rg_reading_ok(&gpus->cufile_at) && !rg_cufile_parse(rg_buf_span(&text), &gpus->cufile)) {
+        gpus->cufile_at.state = RG_READ_MALFORMED;
+    }
+}
+
 static void read_modules(struct rg_source *source, struct rg_host_gpus *gpus)
 {
     RG_BUF(modules, MODULES_BYTES);
@@ -131,6 +163,7 @@ void rg_host_read_gpu(struct rg_source *source, struct rg_host_facts *facts)
     rg_source_text(source, &gpus->peermem_version, "/sys/module/nvidia_peermem/version");
     rg_source_text(source, &gpus->fs_version, "/proc/driver/nvidia-fs/version");
     if (has_nvidia) {
+        read_cufile(source, gpus);
         read_xids(source, gpus);
     }
 }

@@ -5,6 +5,7 @@
 #define RG_HOST_FACTS_GPU_H
 
 #include "host/aistor_text.h"
+#include "host/cufile_text.h"
 #include "host/pci_text.h"
 #include "host/source.h"
 
@@ -33,8 +34,11 @@ struct rg_host_gpus {
     struct rg_module_line peermem, nv_peer_mem, ib_core, amdgpu;
     struct rg_names memory_peers; /* of OFED kernels; owned */
     struct rg_text peermem_version;
-    struct rg_text fs_version; /* nvidia-fs */
-    struct rg_reading xid_at;  /* kernel log */
+    struct rg_text fs_version;              /* nvidia-fs */
+    char cufile_path[RG_HOST_PATH_MAX + 1]; /* CUFILE_ENV_PATH_JSON of this process, or the usual */
+    struct rg_reading cufile_at;
+    struct rg_cufile cufile;  /* has a problem where cufile_at is MALFORMED */
+    struct rg_reading xid_at; /* kernel log */
     uint64_t xid_lines;
     char xid_last[160];
 };

@@ -9,6 +9,26 @@ import forest
 from forest import GPU, NIC, PCI, SWITCH, config_space, interrupts, limits, meminfo, mutate, status
 
 
+CUFILE = """{{
+    // NOTE : comments are allowed, "even" with quotation marks
+    "logging": {{ "level": "ERROR" /* of two
+                                      kinds */ }},
+    "properties": {{
+        "use_poll_mode": false, // "http://" is no comment in a string
+        "note": "http://x/* y */",
+        "allow_compat_mode": {compat},
+        {more}
+        "rdma_dev_addr_list": {addresses}
+    }},
+    "fs": {{ "lustre": {{ "mount_table": {{ }} }} }}
+}}
+"""
+
+
+def cufile(compat="false", addresses='["172.16.44.41", "mlx5_0", "ib0"]', more=""):
+    return CUFILE.format(compat=compat, addresses=addresses, more=more)
+
+
 def gpu_host():
     tree = {**forest.system(), **forest.switch(), **forest.connectx()}
     gpu = forest.pci(GPU, 0x10DE, 0x2230, 0x030000, driver="nvidia", iommu="identity")
@@ -22,6 +42,7 @@ def gpu_host():
         f"/proc/driver/nvidia/gpus/{GPU}/information": "Model: \t\t NVIDIA RTX A6000\nIRQ: 16\n",
         "/proc/driver/nvidia-fs/version": "version: 2.19",
         "/.railgate/gpu/xid": "0",
+        "/etc/cufile.json": cufile(),
         "/proc/modules": tree["/proc/modules"].replace("mlx5_ib, Live 0x0\nib_uverbs",
                                                        "mlx5_ib,nvidia_peermem, Live 0x0\nib_uverbs")
                          + "nvidia_peermem 16384 0 - Live 0x0\n",
@@ -136,6 +157,18 @@ GPU_MUTATIONS = [
     ("BAR1", "skip", {f"{PCI}/{GPU}/resource": "0xzz"}),
     ("TOPO", "warn", {f"{PCI}/{GPU}/numa_node": "1"}),
     ("GDS", "skip", {"/proc/driver/nvidia-fs/version": None}),
+    ("CUFILE", "warn", {"/etc/cufile.json": cufile(compat="true")}),
+    ("CUFILE", "fail", {"/etc/cufile.json": cufile(more='"force_compat_mode": true,')}),
+    ("CUFILE", "fail", {"/etc/cufile.json": cufile(addresses='["172.16.44.99"]')}),
+    ("CUFILE", "fail", {"/etc/cufile.json": cufile(addresses='["172.16.44.41", "mlx5_7"]')}),
+    ("CUFILE", "fail", {"/etc/cufile.json": cufile(addresses='["fe80::1%ib0"]')}),
+    ("CUFILE", "warn", {"/etc/cufile.json": cufile(addresses="[]")}),
+    ("CUFILE", "fail", {"/etc/cufile.json": cufile(addresses='"172.16.44.41"')}),
+    ("CUFILE", "fail", {"/etc/cufile.json": cufile().replace('"logging"', "logging")}),
+    ("CUFILE", "fail", {"/etc/cufile.json": cufile(more='"rdma_peer_type": "peer",')}),
+    ("CUFILE", "skip", {"/etc/cufile.json": None}),
+    ("CUFILE", "skip", {"/etc/cufile.json": None, "/.railgate/errors": "13 /etc/cufile.json\n"}),
+    ("CUFILE", "fail", {"/.railgate/gpu/cufile-path": "/opt/c.json", "/opt/c.json": "[]"}),
     ("XID", "warn", {"/.railgate/gpu/xid": "3 NVRM: Xid (PCI:0000:3e:00): 79, GPU has fallen off"}),
     ("XID", "skip", {"/.railgate/gpu/xid": None}),
 ]
@@ -145,8 +178,46 @@ GPU_MUTATIONS = [
                          [m for m in GPU_MUTATIONS if m[2]],
                          ids=[f"{m[0]}-{m[1]}-{i}" for i, m in enumerate(GPU_MUTATIONS) if m[2]])
 def test_gpu_mutation(tmp_path, check, verdict, changes):
-    also = {"PEERMEM": ["DMABUF"], "MR-PROBE": ["DMABUF"]}.get(check, [])
+    also = {"PEERMEM": ["DMABUF", "CUFILE"], "MR-PROBE": ["DMABUF"]}.get(check, [])
     forest.assert_turns(gpu_host(), tmp_path, ["--for", "gpu-client"], check, verdict, changes, also)
+
+
+def test_which_way_cufile_registers(tmp_path):
+    """A way that is there is of no use when the other one is set."""
+    no_peermem = gpu_host()["/proc/modules"].replace(",nvidia_peermem,", ",")
+    no_dmabuf = "mr mlx5_0 0 95 1048576 0 67108864 0 134217728 0"
+    dmabuf = {"/etc/cufile.json": cufile(more='"rdma_peer_type": "dmabuf",')}
+    for changes, verdict, remedy in (
+            ({}, "ok", ""), (dmabuf, "ok", ""),
+            ({"/proc/modules": no_peermem}, "fail", '"rdma_peer_type": "dmabuf"'),
+            ({"/.railgate/verbs/registration": no_dmabuf, **dmabuf}, "fail", '"rdma_peer_type": "nvidia_peermem"'),
+            ({"/.railgate/verbs/registration": None, **dmabuf}, "skip", "")):
+        report = forest.judge(mutate(gpu_host(), changes), tmp_path, "--for", "gpu-client")
+        finding = next(f for f in forest.findings(report, "CUFILE") if f["subject"] == "rdma_peer_type")
+        assert finding["verdict"] == verdict and remedy in finding.get("remedy", ""), finding
+
+
+def test_cufile_names_the_line(tmp_path):
+    tree = mutate(gpu_host(), {"/etc/cufile.json": cufile().replace('"fs": {', '"fs" {')})
+    finding = forest.worst(forest.judge(tree, tmp_path, "--for", "gpu-client"), "CUFILE")
+    assert finding["verdict"] == "fail" and "line 12" in finding["summary"], finding
+
+
+def test_cufile_names_a_device_behind_another(tmp_path):
+    """An address of an interface without RDMA, and a port that is down."""
+    addresses = json.dumps([{"netdev": "ib0", "address": "172.16.44.41", "prefix": 24},
+                            {"netdev": "eth9", "address": "10.1.1.1", "prefix": 24},
+                            {"netdev": "ib0", "address": "fd00::10", "prefix": 64}])
+    tree = mutate(gpu_host(), {"/.railgate/netlink/addresses.json": addresses, "/etc/cufile.json":
+                               cufile(addresses='["10.1.1.1", "fd00:0:0::10", "172.16.44.41"]')})
+    found = {f["subject"]: f for f in forest.findings(forest.judge(tree, tmp_path, "--for", "gpu-client"),
+                                                      "CUFILE")}
+    assert found["10.1.1.1"]["verdict"] == "fail" and "no RDMA device" in found["10.1.1.1"]["summary"]
+    assert found["fd00:0:0::10"]["verdict"] == "ok" and "mlx5_0/1" in found["fd00:0:0::10"]["summary"]
+    down = mutate(tree, {"/sys/class/infiniband/mlx5_0/ports/1/state": "1: DOWN"})
+    found = {f["subject"]: f for f in forest.findings(forest.judge(down, tmp_path, "--for", "gpu-client"),
+                                                      "CUFILE")}
+    assert found["172.16.44.41"]["verdict"] == "warn"
 
 
 def test_small_window_is_a_failure_when_more_is_planned(tmp_path):
