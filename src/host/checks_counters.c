@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define NEVER     INT64_MAX
-#define NAMES_MAX 8
+#define NAMES_MAX 12
 
 struct limit {
     int64_t count;    /* more than this … */
@@ -145,24 +145,29 @@ JUDGE(cnt_wait, {"port_xmit_wait"}, {100000000, 1}, {NEVER, 1}, "congestion down
       "ibqueryerrors --details   # where in the fabric do ports wait?")
 JUDGE(cnt_vl15, {"VL15_dropped"}, {0, 1}, {NEVER, 1}, "the subnet manager's questions are dropped",
       "sminfo; journalctl -u opensm --since -1h")
-JUDGE(cnt_seq, {"out_of_sequence", "packet_seq_err", "implied_nak_seq_err"}, {0, 1}, {NEVER, 1},
-      "packets are lost in the fabric", FABRIC)
-JUDGE(cnt_ack, {"local_ack_timeout_err"}, {1, 1}, {NEVER, 1}, "a peer or the path to it is dead",
-      FABRIC)
-JUDGE(cnt_rnr, {"rnr_nak_retry_err"}, {NEVER, 1}, {0, 1}, "a peer posts no receives",
-      "# look for a stuck or overloaded process at the peer")
-JUDGE(cnt_dup, {"duplicate_request"}, {0, 1}, {NEVER, 1}, "acknowledgements are lost", FABRIC)
+/* Names of mlx5 and others first, those of ionic (req_rx_, resp_rx_, tx_rdma_) behind them. */
+JUDGE(cnt_seq,
+      {"out_of_sequence", "packet_seq_err", "implied_nak_seq_err", "req_rx_pkt_seq_err",
+       "req_rx_impl_nak_seq_err"},
+      {0, 1}, {NEVER, 1}, "packets are lost in the fabric", FABRIC)
+JUDGE(cnt_ack, {"local_ack_timeout_err", "tx_rdma_ack_timeout"}, {1, 1}, {NEVER, 1},
+      "a peer or the path to it is dead", FABRIC)
+JUDGE(cnt_rnr, {"rnr_nak_retry_err", "req_rx_rnr_retry_err"}, {NEVER, 1}, {0, 1},
+      "a peer posts no receives", "# look for a stuck or overloaded process at the peer")
+JUDGE(cnt_dup, {"duplicate_request", "resp_rx_dup_request"}, {0, 1}, {NEVER, 1},
+      "acknowledgements are lost", FABRIC)
 JUDGE(cnt_retry,
       {"req_transport_retries_exceeded", "req_rnr_retries_exceeded", "resp_local_length_error",
        "resp_remote_access_errors", "resp_cqe_error", "req_cqe_error", "req_remote_access_errors",
-       "req_remote_invalid_request"},
+       "req_remote_invalid_request", "req_tx_retry_excd_err", "req_rx_cqe_err", "resp_rx_cqe_err"},
       {NEVER, 1}, {0, 1}, "queue pairs have died",
       "dmesg | tail -50   # and the log of the program that owns them")
 JUDGE(cnt_icrc, {"rx_icrc_encapsulated"}, {NEVER, 1}, {0, 1}, "a switch or card damages data",
       "# take switches out of the path one by one; update firmware")
 JUDGE(cnt_slow, {"roce_slow_restart", "roce_adp_retrans"}, {10, 1}, {NEVER, 1},
       "losses are being repaired", FABRIC)
-JUDGE(cnt_buffer, {"out_of_buffer"}, {0, 1}, {NEVER, 1}, "the receiver's CPU is too slow",
+JUDGE(cnt_buffer, {"out_of_buffer", "resp_rx_outof_buf"}, {0, 1}, {NEVER, 1},
+      "the receiver's CPU is too slow",
       "top -H   # the receiver's threads; then its NUMA node and interrupts")
 JUDGE(cnt_efa,
       {"retrans_pkts", "retrans_timeout_events", "impaired_remote_conn_events",

@@ -16,15 +16,35 @@
 typedef void link_judge(const struct rg_host_facts *facts, const struct rg_lossless_link *link,
                         struct rg_findings *findings);
 
+/* The kernel's driver has no DCB, and the vendor's tool has not told either. */
+static void skip_ionic(const struct rg_host_facts *facts, const struct rg_lossless_link *link,
+                       struct rg_findings *findings)
+{
+    const struct rg_reading *at = &facts->lossless.nicctl_at;
+    struct rg_finding *finding;
+    if (rg_reading_ok(at)) {
+        finding = rg_find(findings, RG_VERDICT_SKIP, link->netdev,
+                          "The cards of this host are set differently, and which of them this "
+                          "interface belongs to is not known.");
+        rg_find_where(finding, at);
+    } else {
+        finding = rg_find_unread(findings, link->netdev, at);
+    }
+    rg_find_remedy(finding, "nicctl show qos   # as root; the ionic driver itself has no DCB");
+}
+
 /* Calls `judge` for every link whose DCB is known; the others are skipped, with the reason. */
 static void each_dcb(const struct rg_host_facts *facts, struct rg_findings *findings,
                      link_judge *judge)
 {
     for (size_t i = 0; i < facts->lossless.count; i++) {
         const struct rg_lossless_link *link = &facts->lossless.links[i];
-        if (!rg_reading_ok(&link->dcb_at)) {
+        bool unknown = !rg_reading_ok(&link->dcb_at) || !link->dcb.known;
+        if (unknown && link->family == RG_NIC_IONIC) {
+            skip_ionic(facts, link, findings);
+        } else if (!rg_reading_ok(&link->dcb_at)) {
             (void)rg_find_unread(findings, link->netdev, &link->dcb_at);
-        } else if (!link->dcb.known && judge) {
+        } else if (!link->dcb.known) {
             struct rg_finding *finding = rg_find(findings, RG_VERDICT_SKIP, link->netdev,
                                                  "The driver has no DCB for this interface.");
             rg_find_where(finding, &link->dcb_at);
@@ -74,12 +94,38 @@ static void take_charge(struct rg_finding *finding, const struct rg_lossless_lin
     }
 }
 
+/* Cards of Pensando are set by their own tool, one line a port or all of them. */
+static bool is_ionic(const struct rg_lossless_link *link)
+{
+    return link->family == RG_NIC_IONIC;
+}
+
+static void keep_ionic(struct rg_finding *finding, const struct rg_lossless_link *link)
+{
+    rg_find_remedy(finding,
+                   "nicctl show qos   # what came of it; the lines hold for all cards, `-p PORT` "
+                   "names the port of %s",
+                   link->netdev);
+}
+
 /* ---- PFC-ON ---- */
 
 static void mend_pfc(struct rg_finding *finding, const struct rg_host_facts *facts,
                      const struct rg_lossless_link *link)
 {
     int priority = facts->plan.roce_priority;
+    if (is_ionic(link)) {
+        rg_find_remedy(finding, "nicctl update port --all --pause-type pfc --rx-pause enable "
+                                "--tx-pause enable");
+        for (int i = 0; i < RG_DCB_PRIORITIES; i++) {
+            if (i != priority && link->dcb.pfc_enabled >> i & 1) {
+                rg_find_remedy(finding, "nicctl update qos pfc --priority %d --no-drop disable", i);
+            }
+        }
+        rg_find_remedy(finding, "nicctl update qos pfc --priority %d --no-drop enable", priority);
+        keep_ionic(finding, link);
+        return;
+    }
     take_charge(finding, link);
     rg_find_remedy(finding, "ethtool -A %s rx off tx off", link->netdev);
     rg_find_remedy(finding, "dcb pfc set dev %s prio-pfc all:off %d:on", link->netdev, priority);
@@ -166,6 +212,13 @@ static void judge_dscp(const struct rg_host_facts *facts, const struct rg_lossle
     if (finding->verdict == RG_VERDICT_OK) {
         return;
     }
+    if (is_ionic(link)) {
+        rg_find_remedy(finding, "nicctl update qos --classification-type dscp");
+        rg_find_remedy(finding, "nicctl update qos dscp-to-priority --dscp %d --priority %d", dscp,
+                       planned);
+        keep_ionic(finding, link);
+        return;
+    }
     take_charge(finding, link);
     if (found != RG_DCB_NONE) {
         rg_find_remedy(finding, "dcb app del dev %s dscp-prio %d:%d", link->netdev, dscp, found);
@@ -189,6 +242,14 @@ static void mend_ets(struct rg_finding *finding, const struct rg_host_facts *fac
                      const struct rg_lossless_link *link)
 {
     int priority = facts->plan.roce_priority;
+    if (is_ionic(link)) {
+        rg_find_remedy(finding,
+                       "nicctl update qos scheduling --priority %d,0,%d --dwrr 50,50,0 "
+                       "--rate-limit 0,0,10",
+                       priority, CNP_PRIORITY);
+        keep_ionic(finding, link);
+        return;
+    }
     take_charge(finding, link);
     rg_find_remedy(finding,
                    "dcb ets set dev %s willing off prio-tc all:0 %d:1 %d:2 tc-tsa all:ets "
@@ -267,7 +328,11 @@ static void judge_cnp_priority(const struct rg_host_facts *facts,
     rg_find_value(finding, "DSCP %d: priority %d%s, pfc_en 0x%02x", CNP_DSCP, effective,
                   ruled ? "" : " (no rule)", link->dcb.pfc_enabled);
     rg_find_where(finding, &link->dcb_at);
-    if (held_up) {
+    if (held_up && is_ionic(link)) {
+        rg_find_remedy(finding, "nicctl update qos dscp-to-priority --dscp %d --priority %d",
+                       CNP_DSCP, CNP_PRIORITY);
+        keep_ionic(finding, link);
+    } else if (held_up) {
         if (ruled) {
             rg_find_remedy(finding, "dcb app del dev %s dscp-prio %d:%d", link->netdev, CNP_DSCP,
                            priority);
@@ -325,9 +390,13 @@ void judge_ecn(const struct rg_host_facts *facts, struct rg_findings *findings)
         if (link->family == RG_NIC_MLX5) {
             judge_mlx5_ecn(facts, link, findings);
         } else {
-            (void)rg_find(findings, RG_VERDICT_SKIP, link->netdev,
-                          "No file of this driver tells whether congestion control is on; see "
-                          "CNP-HANDLED.");
+            struct rg_finding *finding =
+                rg_find(findings, RG_VERDICT_SKIP, link->netdev,
+                        "No file of this driver tells whether congestion control is on; see "
+                        "CNP-HANDLED.");
+            if (is_ionic(link)) {
+                rg_find_remedy(finding, "nicctl show dcqcn   # as root");
+            }
         }
     }
 }
@@ -449,7 +518,7 @@ static bool has_counter(const struct rg_host_facts *facts, const char *subject, 
     return counter && counter->has_before;
 }
 
-/* Formats of the names of a priority's pause counters, received: mlx5 and ice, bnxt. */
+/* Formats of the names of a priority's pause counters, received: mlx5, ice, bnxt, ionic. */
 static int64_t pauses(const struct rg_host_facts *facts, const char *netdev, int priority)
 {
     char name[RG_HOST_WORD_MAX + 1];
@@ -458,6 +527,8 @@ static int64_t pauses(const struct rg_host_facts *facts, const char *netdev, int
     snprintf(name, sizeof name, "rx_priority_%d_xoff.nic", priority);
     total += rise(facts, netdev, name);
     snprintf(name, sizeof name, "rx_pfc_ena_frames_pri%d", priority);
+    total += rise(facts, netdev, name);
+    snprintf(name, sizeof name, "rx_pripause_%d_1us_count", priority);
     return total + rise(facts, netdev, name);
 }
 
@@ -474,7 +545,8 @@ static bool has_pauses(const struct rg_host_facts *facts, const char *netdev)
 {
     return has_counter(facts, netdev, "rx_prio0_pause") ||
            has_counter(facts, netdev, "rx_priority_0_xoff.nic") ||
-           has_counter(facts, netdev, "rx_pfc_ena_frames_pri0");
+           has_counter(facts, netdev, "rx_pfc_ena_frames_pri0") ||
+           has_counter(facts, netdev, "rx_pripause_0_1us_count");
 }
 
 static int64_t sequence_errors(const struct rg_host_facts *facts, const char *netdev)
@@ -483,6 +555,7 @@ static int64_t sequence_errors(const struct rg_host_facts *facts, const char *ne
     for (size_t i = 0; i < facts->ports.count; i++) {
         if (strcmp(facts->ports.list[i].netdev, netdev) == 0) {
             total += rise(facts, facts->ports.list[i].subject, "out_of_sequence");
+            total += rise(facts, facts->ports.list[i].subject, "req_rx_pkt_seq_err");
         }
     }
     return total;

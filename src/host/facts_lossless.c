@@ -7,6 +7,7 @@
 #include "host/ethtool.h"
 #include "host/facts.h"
 #include "host/json.h"
+#include "host/nicctl_text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -229,6 +230,36 @@ static void add_links(struct rg_source *source, struct rg_host_facts *facts, con
     read_congestion(source, &facts->plan, link);
 }
 
+/* ---- Cards whose driver has no DCB ---- */
+
+static bool lacks_dcb(const struct rg_lossless_link *link)
+{
+    return link->family == RG_NIC_IONIC && (!rg_reading_ok(&link->dcb_at) || !link->dcb.known);
+}
+
+static void ask_cards(struct rg_source *source, struct rg_host_lossless *lossless)
+{
+    static const char *const argv[] = {"nicctl", "show", "qos", NULL};
+    RG_BUF(text, DOCUMENT_BYTES);
+    rg_autofree struct rg_nicctl *nicctl = calloc(1, sizeof *nicctl);
+    rg_source_command(source, "cmd/nicctl-show-qos", argv, PROBE_MS, &text, &lossless->nicctl_at);
+    if (!nicctl || !rg_reading_ok(&lossless->nicctl_at)) {
+        return;
+    }
+    if (!rg_nicctl_parse(rg_buf_span(&text), nicctl)) {
+        lossless->nicctl_at.state = RG_READ_MALFORMED;
+        return;
+    }
+    for (size_t i = 0; i < lossless->count; i++) {
+        struct rg_lossless_link *link = &lossless->links[i];
+        const struct rg_dcb *dcb = lacks_dcb(link) ? rg_nicctl_find(nicctl, link->pci) : NULL;
+        if (dcb) {
+            link->dcb = *dcb;
+            link->dcb_at = lossless->nicctl_at;
+        }
+    }
+}
+
 void rg_host_read_lossless(struct rg_source *source, struct rg_host_facts *facts)
 {
     for (size_t i = 0; i < facts->ports.count; i++) {
@@ -237,6 +268,12 @@ void rg_host_read_lossless(struct rg_source *source, struct rg_host_facts *facts
         /* EFA has its own transport; soft-RoCE stands on interfaces without flow control. */
         if (rg_host_port_is_ethernet(port) && family != RG_NIC_EFA && family != RG_NIC_RXE) {
             add_links(source, facts, port->netdev, 0);
+        }
+    }
+    for (size_t i = 0; i < facts->lossless.count; i++) {
+        if (lacks_dcb(&facts->lossless.links[i])) {
+            ask_cards(source, &facts->lossless);
+            break;
         }
     }
     facts->lossless.lldpad_runs = rg_source_exists(source, "/run/lldpad.pid");

@@ -31,6 +31,7 @@ struct rg_host_lossless {
     size_t count;
     bool truncated;
     bool lldpad_runs, lldpd_runs;
+    struct rg_reading nicctl_at; /* asked only where a card of Pensando is */
 };
 
 void rg_host_read_lossless(struct rg_source *source, struct rg_host_facts *facts);

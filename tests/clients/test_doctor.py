@@ -87,6 +87,28 @@ def test_remedies_fit_driver_and_distribution(tree):
     assert "fw-lldp-agent off" not in nvidia and "NetworkManager" in nvidia
 
 
+def test_a_card_whose_driver_has_no_dcb(tree):
+    """Pensando: judged by what nicctl tells, mended with it; skipped, and said why, where it does not."""
+    one = tree("pensando")
+    assert {verdicts(report("--sysroot", one))[check] for check in ("PFC-ON", "DSCP-MAP", "ETS", "CNP")} == {"ok"}
+    mend = doctor("-v", "--sysroot", one, "--priority", "4", "--dscp", "32").stdout
+    for line in ("nicctl update port --all --pause-type pfc --rx-pause enable --tx-pause enable",
+                 "nicctl update qos pfc --priority 3 --no-drop disable",
+                 "nicctl update qos pfc --priority 4 --no-drop enable",
+                 "nicctl update qos --classification-type dscp",
+                 "nicctl update qos dscp-to-priority --dscp 32 --priority 4"):
+        assert line in mend, line
+    assert "dcb pfc" not in mend and "mlnx_qos" not in mend and "fw-lldp" not in mend
+    silent = tree("pensando", "/.railgate/cmd/nicctl-show-qos !EACCES")
+    apart = tree("pensando", "/.railgate/cmd/nicctl-show-qos = NIC : a (0000:06:00.0)\\nPort : p\\nPFC priority bitmap : "
+                 "0x8\\nNIC : b (0000:0a:00.0)\\nPort : q\\nPFC priority bitmap : 0x0")
+    for directory, word in ((silent, "Permission denied"), (apart, "set differently")):
+        document = report("--sysroot", directory)
+        finding = next(check for check in document["checks"] if check["id"] == "PFC-ON")["findings"][0]
+        assert finding["verdict"] == "skip" and word in finding["summary"], finding
+        assert "nicctl show qos" in finding["remedy"]
+
+
 def test_planned_priority(tree):
     one = tree("e810")
     assert verdicts(report("--sysroot", one))["PFC-ON"] == "ok"

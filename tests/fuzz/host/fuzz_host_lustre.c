@@ -1,8 +1,9 @@
-/* Imports, layouts, ZFS properties, configuration logs, recovery, versions. */
+/* Imports, layouts, ZFS properties, tunefs.lustre, configuration logs, recovery, versions. */
 #include "host/lustre_text.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -23,6 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     rg_lustre_zfs_parse(text, zfs);
     assert(zfs->count <= RG_LUSTRE_ZFS_MAX);
+    struct rg_lustre_disk *disk = calloc(1, sizeof *disk);
+    (void)rg_lustre_tunefs_parse(text, disk);
+    assert(!strpbrk(disk->others, "$`;&|<>\"'\\\n"));
+    free(disk);
     rg_lustre_log_parse(text, log);
     (void)rg_lustre_version_parse(text, version);
     (void)rg_lustre_recovery_parse(text, &recovery);

@@ -23,6 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)rg_nvidia_version_parse(text, version, &open);
     (void)rg_nvidia_model_parse(text, model);
     rg_module_parse(text, "ib_core", &module);
+    struct rg_modinfo info;
+    assert(rg_modinfo_parse(text, &info) == (info.path[0] != '\0'));
     if (rg_elf_parse(text, elf)) {
         assert(elf->count <= RG_ELF_NEEDED_MAX);
     }
