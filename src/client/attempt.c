@@ -38,7 +38,7 @@ static void print_token(const struct rg_client_lane *lane, struct rg_target *tar
                         struct rg_buf *token)
 {
     struct rg_rdma_window *window = &target->window;
-    switch (lane->rail->rail->transport->kind) {
+    switch (lane->rail->transport->kind) {
     case RG_TRANSPORT_DC:
         rg_token_print_d1(window, token);
         break;
@@ -54,12 +54,11 @@ static void print_token(const struct rg_client_lane *lane, struct rg_target *tar
     }
 }
 
-static int mint(const struct rg_piece *piece, struct rg_client_rail *rail,
-                enum rg_direction direction, struct rg_attempt *attempt, struct rg_buf *token,
-                struct rg_error *err)
+static int mint(const struct rg_piece *piece, enum rg_direction direction,
+                struct rg_attempt *attempt, struct rg_buf *token, struct rg_error *err)
 {
-    int rc =
-        rg_memory_lease(piece->memory, rail, piece->offset, piece->length, &attempt->lease, err);
+    int rc = rg_memory_lease(piece->memory, attempt->lane, piece->offset, piece->length,
+                             &attempt->lease, err);
     if (rc == 0) {
         rc =
             rg_window_mint(attempt->lane->lane, attempt->lease.region, attempt->lease.region_offset,
@@ -83,7 +82,7 @@ int rg_attempt_begin(struct rg_client *client, const struct rg_piece *piece,
         snprintf(reason, RG_REASON_MAX + 1, "no-lane");
         return rg_failure_take(failure, RG_STATUS_RDMA_DECLINED, &err);
     }
-    if (rail->rail->transport->kind == RG_TRANSPORT_RC) {
+    if (rail->transport->kind == RG_TRANSPORT_RC) {
         int rc = rg_client_session_connect(client, attempt.lane, reason, failure);
         if (rc < 0) {
             /* What a half-made pairing left behind is nobody's to find. */
@@ -91,7 +90,7 @@ int rg_attempt_begin(struct rg_client *client, const struct rg_piece *piece,
             return rc;
         }
     }
-    if (mint(piece, rail, direction, &attempt, token, &err) < 0) {
+    if (mint(piece, direction, &attempt, token, &err) < 0) {
         rg_attempt_end(&attempt, true);
         snprintf(reason, RG_REASON_MAX + 1, "no-window");
         return rg_failure_take(failure, RG_STATUS_RDMA_DECLINED, &err);
@@ -136,7 +135,7 @@ int rg_piece_check_path(const struct rg_http_answer *answer, const struct rg_cli
     char seen[RG_RAIL_PATH_MAX + 16];
     snprintf(seen, sizeof seen, "%s", "http:");
     if (rail) {
-        snprintf(seen, sizeof seen, "rdma:%s", rg_rail_path(rail->rail));
+        snprintf(seen, sizeof seen, "rdma:%s", rail->path);
     }
     bool agrees = rail ? rg_span_is(says, seen) : rg_span_starts(says, rg_span_text(seen));
     if (!answer->has[RG_ANSWER_PATH] || (agrees && !answer->twice[RG_ANSWER_PATH])) {
@@ -193,11 +192,15 @@ enum rg_verdict rg_piece_try_rails(struct rg_client *client, const struct rg_pie
         enum rg_verdict verdict = attempt(context, rail, failure);
         if (verdict == RG_VERDICT_BROKEN) {
             snprintf(reason, RG_REASON_MAX + 1, "rdma-failed");
+            rg_rail_suspect(rail);
         }
         if (verdict != RG_VERDICT_DECLINED) {
             return verdict;
         }
         rg_rail_decline(rail, reason);
+        if (strcmp(reason, "unreachable") == 0) {
+            rg_rail_suspect(rail); /* the gateway could not reach us: is it our end? */
+        }
     }
     if (!was_asked) {
         snprintf(reason, RG_REASON_MAX + 1, "%s", none);
@@ -227,7 +230,7 @@ void rg_result_by_rdma(struct rg_piece_result *result, const struct rg_client_ra
 {
     result->used_rdma = true;
     result->reason[0] = '\0';
-    snprintf(result->path, sizeof result->path, "rdma:%s", rg_rail_path(rail->rail));
+    snprintf(result->path, sizeof result->path, "rdma:%s", rail->path);
 }
 
 void rg_result_by_http(struct rg_piece_result *result, const char *reason)

@@ -42,6 +42,7 @@ static int new_memory(struct rg_client *client, enum rg_memory_kind kind, void *
     memory->address = address;
     memory->size = size;
     memory->piece_max = UINT64_MAX;
+    RG_MUST(pthread_mutex_init(&memory->mutex, NULL));
     *ret_memory = memory;
     return 0;
 }
@@ -53,17 +54,31 @@ static unsigned access_for(const struct rg_memory *memory, const struct rg_clien
 }
 
 /* Memory that may only be read is good for PUT all the same. */
+static int register_bytes(struct rg_memory *memory, struct rg_client_rail *rail,
+                          const struct rg_rail_life *life, struct rg_region **ret_region,
+                          struct rg_error *err)
+{
+    int rc = rg_region_register(life->rail, memory->address, memory->size, access_for(memory, rail),
+                                ret_region, err);
+    if (rc == -RG_INVALID_ARGUMENT) {
+        rc = rg_region_register(life->rail, memory->address, memory->size, RG_ACCESS_REMOTE_READ,
+                                ret_region, err);
+    }
+    return rc;
+}
+
 static int register_host(struct rg_memory *memory, struct rg_client_rail *rail,
                          struct rg_error *err)
 {
-    struct rg_region **region = &memory->regions[rail->index];
-    int rc = rg_region_register(rail->rail, memory->address, memory->size, access_for(memory, rail),
-                                region, err);
-    if (rc == -RG_INVALID_ARGUMENT) {
-        rc = rg_region_register(rail->rail, memory->address, memory->size, RG_ACCESS_REMOTE_READ,
-                                region, err);
+    struct rg_memory_region *region = &memory->regions[rail->index];
+    struct rg_rail_life *life = rg_rail_enter_life(rail);
+    int rc = register_bytes(memory, rail, life, &region->region, err);
+    if (rc < 0) {
+        rg_rail_leave_life(rail, life);
+        return rc;
     }
-    return rc;
+    region->life = life;
+    return 0;
 }
 
 int rg_memory_register(struct rg_client *client, void *address, uint64_t size,
@@ -77,7 +92,8 @@ int rg_memory_register(struct rg_client *client, void *address, uint64_t size,
     }
     struct rg_error err = RG_ERROR_INIT;
     for (size_t i = 0; i < client->rails->count; i++) {
-        if (register_host(memory, &client->rails->rails[i], &err) == 0) {
+        struct rg_client_rail *rail = &client->rails->rails[i];
+        if (register_host(memory, rail, &err) == 0 || rg_rail_is_out(rail)) {
             memory->usable |= 1u << i;
         }
     }
@@ -91,9 +107,9 @@ int rg_memory_register(struct rg_client *client, void *address, uint64_t size,
 /* ---- Device memory ---- */
 
 /* Exports [offset, offset + length), rounded to pages, and registers what was exported. */
-static int register_exported(struct rg_memory *memory, struct rg_client_rail *rail, uint64_t offset,
-                             uint64_t length, struct rg_memory_lease *ret_lease,
-                             struct rg_error *err)
+static int register_exported(struct rg_memory *memory, struct rg_client_rail *rail,
+                             const struct rg_rail_life *life, uint64_t offset, uint64_t length,
+                             struct rg_region **ret_region, struct rg_error *err)
 {
     uint64_t begin = (uint64_t)(uintptr_t)memory->address + offset;
     struct rg_device_export export;
@@ -101,13 +117,9 @@ static int register_exported(struct rg_memory *memory, struct rg_client_rail *ra
     if (rc < 0) {
         return rc;
     }
-    struct rg_region *region = NULL;
-    rc = rg_region_register_dmabuf(rail->rail, export.fd, export.fd_offset, begin, length,
-                                   access_for(memory, rail), &region, err);
+    rc = rg_region_register_dmabuf(life->rail, export.fd, export.fd_offset, begin, length,
+                                   access_for(memory, rail), ret_region, err);
     close(export.fd);
-    if (rc == 0) {
-        *ret_lease = (struct rg_memory_lease){.region = region, .own = true};
-    }
     return rc;
 }
 
@@ -115,15 +127,30 @@ static int register_device_range(struct rg_memory *memory, struct rg_client_rail
                                  uint64_t offset, uint64_t length,
                                  struct rg_memory_lease *ret_lease, struct rg_error *err)
 {
-    int rc = register_exported(memory, rail, offset, length, ret_lease, err);
-    if (rc == 0 || !rg_device_has_peermem(memory->device)) {
+    struct rg_region *region = NULL;
+    struct rg_rail_life *life = rg_rail_enter_life(rail);
+    int rc = register_exported(memory, rail, life, offset, length, &region, err);
+    if (rc < 0 && rg_device_has_peermem(memory->device)) {
+        rc = rg_region_register(life->rail, memory->address + offset, length,
+                                access_for(memory, rail), &region, err);
+    }
+    if (rc < 0) {
+        rg_rail_leave_life(rail, life);
         return rc;
     }
-    struct rg_region *region = NULL;
-    rc = rg_region_register(rail->rail, memory->address + offset, length, access_for(memory, rail),
-                            &region, err);
+    *ret_lease = (struct rg_memory_lease){
+        .region = region, .own = true, .memory = memory, .rail = rail, .life = life};
+    return 0;
+}
+
+static int register_whole(struct rg_memory *memory, struct rg_client_rail *rail,
+                          struct rg_error *err)
+{
+    struct rg_memory_lease lease;
+    int rc = register_device_range(memory, rail, 0, memory->size, &lease, err);
     if (rc == 0) {
-        *ret_lease = (struct rg_memory_lease){.region = region, .own = true};
+        memory->regions[rail->index] =
+            (struct rg_memory_region){.region = lease.region, .life = lease.life};
     }
     return rc;
 }
@@ -137,9 +164,7 @@ static int register_device(struct rg_memory *memory, struct rg_client_rail *rail
 {
     struct rg_memory_lease lease;
     uint64_t most = rg_device_window_max(memory->device);
-    if (memory->size <= most &&
-        register_device_range(memory, rail, 0, memory->size, &lease, err) == 0) {
-        memory->regions[rail->index] = lease.region;
+    if (memory->size <= most && register_whole(memory, rail, err) == 0) {
         return 0;
     }
     int rc = register_device_range(memory, rail, 0, RG_MIN(memory->size, DEVICE_PAGE), &lease, err);
@@ -190,30 +215,83 @@ void rg_memory_release(struct rg_memory *memory)
         return;
     }
     for (size_t i = 0; i < RG_RAILS_MAX; i++) {
-        rg_region_deregister(memory->regions[i]);
+        struct rg_memory_region *region = &memory->regions[i];
+        rg_region_deregister(region->region);
+        rg_rail_leave_life(&memory->client->rails->rails[i], region->life);
     }
+    RG_MUST(pthread_mutex_destroy(&memory->mutex));
     rg_device_close(memory->device);
     free(memory);
 }
 
 /* ---- Use ---- */
 
-int rg_memory_lease(struct rg_memory *memory, struct rg_client_rail *rail, uint64_t offset,
+static int fail_old(struct rg_error *err)
+{
+    return rg_failf(err, RG_SERVICE_UNAVAILABLE,
+                    "The rail was opened anew, and transfers from before have not ended.");
+}
+
+/* Registers the whole memory in the rail's present life. With the mutex held. */
+static int register_anew(struct rg_memory *memory, struct rg_client_rail *rail,
+                         struct rg_error *err)
+{
+    struct rg_memory_region *region = &memory->regions[rail->index];
+    if (region->leases) {
+        return fail_old(err);
+    }
+    rg_region_deregister(RG_TAKE(region->region));
+    rg_rail_leave_life(rail, RG_TAKE(region->life));
+    return memory->device ? register_whole(memory, rail, err) : register_host(memory, rail, err);
+}
+
+static int lease_whole(struct rg_memory *memory, const struct rg_client_lane *lane, uint64_t offset,
+                       struct rg_memory_lease *ret_lease, struct rg_error *err)
+{
+    struct rg_client_rail *rail = lane->rail;
+    struct rg_memory_region *region = &memory->regions[rail->index];
+    int rc = 0;
+    RG_MUST(pthread_mutex_lock(&memory->mutex));
+    if (region->life != lane->life) {
+        rc = register_anew(memory, rail, err);
+    }
+    if (rc == 0 && region->life != lane->life) {
+        rc = fail_old(err);
+    }
+    if (rc == 0) {
+        region->leases++;
+        *ret_lease = (struct rg_memory_lease){
+            .region = region->region, .region_offset = offset, .memory = memory, .rail = rail};
+    }
+    RG_MUST(pthread_mutex_unlock(&memory->mutex));
+    return rc;
+}
+
+int rg_memory_lease(struct rg_memory *memory, struct rg_client_lane *lane, uint64_t offset,
                     uint64_t length, struct rg_memory_lease *ret_lease, struct rg_error *err)
 {
+    struct rg_client_rail *rail = lane->rail;
     RG_ASSERT(memory->usable & (1u << rail->index));
-    if (memory->regions[rail->index]) {
-        *ret_lease = (struct rg_memory_lease){.region = memory->regions[rail->index],
-                                              .region_offset = offset};
-        return 0;
+    if (!(memory->windowed & (1u << rail->index))) {
+        return lease_whole(memory, lane, offset, ret_lease, err);
     }
-    return register_device_range(memory, rail, offset, length, ret_lease, err);
+    int rc = register_device_range(memory, rail, offset, length, ret_lease, err);
+    if (rc == 0 && ret_lease->life != lane->life) {
+        rg_memory_unlease(ret_lease);
+        return fail_old(err);
+    }
+    return rc;
 }
 
 void rg_memory_unlease(struct rg_memory_lease *lease)
 {
     if (lease->own) {
         rg_region_deregister(lease->region);
+        rg_rail_leave_life(lease->rail, lease->life);
+    } else if (lease->memory) {
+        RG_MUST(pthread_mutex_lock(&lease->memory->mutex));
+        lease->memory->regions[lease->rail->index].leases--;
+        RG_MUST(pthread_mutex_unlock(&lease->memory->mutex));
     }
     *lease = (struct rg_memory_lease){.region = NULL};
 }

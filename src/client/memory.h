@@ -15,11 +15,17 @@ struct rg_memory {
     enum rg_memory_kind kind;
     char *address; /* of the device, for device memory */
     uint64_t size;
-    struct rg_device *device;                /* NULL for host memory */
-    struct rg_region *regions[RG_RAILS_MAX]; /* of the whole memory; NULL: none on that rail */
-    unsigned usable;                         /* bit n: rail n can move it */
-    unsigned windowed;                       /* bit n: registered piece by piece on rail n */
-    uint64_t piece_max; /* bytes of one piece where it is windowed; else UINT64_MAX */
+    struct rg_device *device; /* NULL for host memory */
+    unsigned usable;          /* bit n: rail n can move it, or could when it is back */
+    unsigned windowed;        /* bit n: registered piece by piece on rail n */
+    uint64_t piece_max;       /* bytes of one piece where it is windowed; else UINT64_MAX */
+
+    pthread_mutex_t mutex; /* guards what follows */
+    struct rg_memory_region {
+        struct rg_region *region; /* of the whole memory; NULL: none on that rail */
+        struct rg_rail_life *life;
+        size_t leases;
+    } regions[RG_RAILS_MAX];
 };
 
 /* A registration for one request. */
@@ -27,10 +33,18 @@ struct rg_memory_lease {
     struct rg_region *region;
     uint64_t region_offset; /* of the piece */
     bool own;               /* made for this lease */
+    struct rg_memory *memory;
+    struct rg_client_rail *rail;
+    struct rg_rail_life *life; /* of an own registration */
 };
 
-/* The registration of [offset, offset + length) on a rail of memory->usable. */
-int rg_memory_lease(struct rg_memory *memory, struct rg_client_rail *rail, uint64_t offset,
+/*
+ * The registration of [offset, offset + length) for a window on this lane, whose rail is one of
+ * memory->usable. Memory that was registered in an earlier life of the rail is registered anew:
+ * RG_SERVICE_UNAVAILABLE while transfers of that one are still under way, or when it is the lane
+ * that is of an earlier life.
+ */
+int rg_memory_lease(struct rg_memory *memory, struct rg_client_lane *lane, uint64_t offset,
                     uint64_t length, struct rg_memory_lease *ret_lease, struct rg_error *err);
 void rg_memory_unlease(struct rg_memory_lease *lease);
 

@@ -504,7 +504,7 @@ static enum rg_verdict get_by_rdma(void *context, struct rg_client_rail *rail,
     struct get *get = context;
     RG_CLEANUP(rg_http_answer_free) struct rg_http_answer answer = RG_HTTP_ANSWER_INIT;
     bool may_repeat_broken = true;
-    get->may_renew = rail->rail->transport->kind == RG_TRANSPORT_RC;
+    get->may_renew = rail->transport->kind == RG_TRANSPORT_RC;
     for (unsigned attempt = 0;; attempt++) {
         bool is_stale = false;
         enum rg_verdict verdict = rg_push_is_wanted(get->client, rail)

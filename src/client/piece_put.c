@@ -383,7 +383,7 @@ static enum rg_verdict put_by_rdma(void *context, struct rg_client_rail *rail,
     struct put *put = context;
     RG_CLEANUP(rg_http_answer_free) struct rg_http_answer answer = RG_HTTP_ANSWER_INIT;
     bool may_repeat_broken = true;
-    bool may_be_stale = rail->rail->transport->kind == RG_TRANSPORT_RC;
+    bool may_be_stale = rail->transport->kind == RG_TRANSPORT_RC;
     for (unsigned attempt = 0;; attempt++) {
         bool is_stale = false;
         enum rg_verdict verdict = rg_push_is_wanted(put->client, rail)

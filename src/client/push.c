@@ -60,7 +60,7 @@ struct run {
 
 bool rg_push_is_wanted(const struct rg_client *client, const struct rg_client_rail *rail)
 {
-    return client->config.pushes && rail->rail->transport->kind == RG_TRANSPORT_RC;
+    return client->config.pushes && rail->transport->kind == RG_TRANSPORT_RC;
 }
 
 /* ---- Requests ---- */
@@ -410,7 +410,7 @@ static int connect_lane(struct run *run, struct rg_error *err)
 {
     const struct rg_piece *piece = run->push->piece;
     run->attempt.lane->was_paired = true;
-    int rc = rg_memory_lease(piece->memory, run->push->rail, piece->offset, run->push->length,
+    int rc = rg_memory_lease(piece->memory, run->attempt.lane, piece->offset, run->push->length,
                              &run->attempt.lease, err);
     return rc < 0 ? rc : arm_lane(run, err);
 }

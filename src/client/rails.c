@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/attr.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "rdma/ofi_address.h"
 
@@ -18,8 +19,54 @@
 
 #define NOTES_BYTES_MAX 8192u
 
+/* When a rail that is out is looked at again: after the first, and then twice as long each time. */
+#define RETRY_MS_MIN 1000u
+#define RETRY_MS_MAX 60000u
+
 /* Providers that drive NICs of their own, tried before the one that works everywhere. */
 static const char *const ofi_providers[] = {"efa", "cxi", "psm2", "tcp"};
+
+/* ---- Lives ---- */
+
+static int open_life(const struct rg_client_rail *rail, struct rg_rail_life **ret_life,
+                     struct rg_error *err)
+{
+    struct rg_rail_life *life = calloc(1, sizeof *life);
+    if (!life) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    int rc = rg_rail_open(rail->transport, &rail->config, &life->rail, err);
+    if (rc < 0) {
+        free(life);
+        return rc;
+    }
+    life->users = 1;
+    *ret_life = life;
+    return 0;
+}
+
+struct rg_rail_life *rg_rail_enter_life(struct rg_client_rail *rail)
+{
+    RG_MUST(pthread_mutex_lock(&rail->mutex));
+    struct rg_rail_life *life = rail->life;
+    life->users++;
+    RG_MUST(pthread_mutex_unlock(&rail->mutex));
+    return life;
+}
+
+void rg_rail_leave_life(struct rg_client_rail *rail, struct rg_rail_life *life)
+{
+    if (!life) {
+        return;
+    }
+    RG_MUST(pthread_mutex_lock(&rail->mutex));
+    bool is_last = --life->users == 0;
+    RG_MUST(pthread_mutex_unlock(&rail->mutex));
+    if (is_last) {
+        rg_rail_close(life->rail);
+        free(life);
+    }
+}
 
 /* ---- Opening ---- */
 
@@ -56,11 +103,13 @@ static void open_rail(struct rg_rails *rails, const struct rg_config *asked,
     snprintf(config.device, sizeof config.device, "%s", device);
     snprintf(config.address, sizeof config.address, "%s", address);
     struct rg_client_rail *rail = &rails->rails[rails->count];
-    if (rg_rail_open(transport, &config, &rail->rail, &err) < 0) {
+    *rail = (struct rg_client_rail){.transport = transport, .config = config};
+    if (open_life(rail, &rail->life, &err) < 0) {
         rg_buf_addf(notes, "no %s%s%s: %s\n", transport->name, device[0] ? " " : "", device,
                     err.message);
         return;
     }
+    snprintf(rail->path, sizeof rail->path, "%s", rg_rail_path(rail->life->rail));
     rail->index = rails->count++;
     RG_MUST(pthread_mutex_init(&rail->mutex, NULL));
 }
@@ -140,8 +189,8 @@ void rg_rails_close(struct rg_rails *rails)
             rail->idle = lane->next;
             rg_rail_drop_lane(lane);
         }
-        RG_ASSERT(rail->lane_count == 0);
-        rg_rail_close(rail->rail);
+        RG_ASSERT(rail->lane_count == 0 && rail->life->users == 1);
+        rg_rail_leave_life(rail, RG_TAKE(rail->life));
         RG_MUST(pthread_mutex_destroy(&rail->mutex));
     }
     free(rails->notes);
@@ -216,13 +265,121 @@ static bool is_declined(struct rg_client_rail *rail, char reason[RG_REASON_MAX +
     return is_now;
 }
 
+/* ---- Out, and back ---- */
+
+static void drop_lanes(struct rg_client_lane *lane)
+{
+    while (lane) {
+        struct rg_client_lane *next = lane->next;
+        rg_rail_drop_lane(lane);
+        lane = next;
+    }
+}
+
+static void take_out(struct rg_client_rail *rail, const char *fault)
+{
+    RG_MUST(pthread_mutex_lock(&rail->mutex));
+    struct rg_client_lane *idle = NULL;
+    if (!rail->is_out) {
+        rail->is_out = true;
+        rail->retry_delay_ms = RETRY_MS_MIN;
+        rail->retry_at_ms = rg_clock_ms() + RETRY_MS_MIN;
+        snprintf(rail->fault, sizeof rail->fault, "%s", fault);
+        /* What their queue pairs were paired with will be gone by then. */
+        idle = RG_TAKE(rail->idle);
+        rail->idle_count = 0;
+    }
+    RG_MUST(pthread_mutex_unlock(&rail->mutex));
+    drop_lanes(idle);
+}
+
+void rg_rail_suspect(struct rg_client_rail *rail)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_rail_life *life = rg_rail_enter_life(rail);
+    if (rg_rail_check(life->rail, &err) < 0) {
+        take_out(rail, err.message);
+    }
+    rg_rail_leave_life(rail, life);
+}
+
+bool rg_rail_is_out(struct rg_client_rail *rail)
+{
+    RG_MUST(pthread_mutex_lock(&rail->mutex));
+    bool is_out = rail->is_out;
+    RG_MUST(pthread_mutex_unlock(&rail->mutex));
+    return is_out;
+}
+
+/* Whether this thread is to look at the rail; then nobody else does until it has. */
+static bool begin_look(struct rg_client_rail *rail, bool at_once)
+{
+    RG_MUST(pthread_mutex_lock(&rail->mutex));
+    bool is_due =
+        rail->is_out && !rail->is_working && (at_once || rg_clock_ms() >= rail->retry_at_ms);
+    rail->is_working = rail->is_working || is_due;
+    RG_MUST(pthread_mutex_unlock(&rail->mutex));
+    return is_due;
+}
+
+/* `renewed`: NULL when the old life goes on, or nothing does. The old one is returned to be left.
+ */
+static struct rg_rail_life *end_look(struct rg_client_rail *rail, int rc,
+                                     struct rg_rail_life *renewed, const char *fault)
+{
+    struct rg_rail_life *old = NULL;
+    RG_MUST(pthread_mutex_lock(&rail->mutex));
+    rail->is_working = false;
+    rail->is_out = rc < 0;
+    if (renewed) {
+        old = rail->life;
+        rail->life = renewed;
+    }
+    if (rc < 0) {
+        rail->retry_delay_ms = RG_MIN(rail->retry_delay_ms * 2, (uint64_t)RETRY_MS_MAX);
+        rail->retry_at_ms = rg_clock_ms() + rail->retry_delay_ms;
+        snprintf(rail->fault, sizeof rail->fault, "%s", fault);
+    } else {
+        rail->declined_until_ms = 0; /* said of what is over */
+    }
+    RG_MUST(pthread_mutex_unlock(&rail->mutex));
+    return old;
+}
+
+/* A port that came back is as it was; a device that was gone has to be opened anew. */
+static void look_again(struct rg_client_rail *rail)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_rail_life *renewed = NULL;
+    struct rg_rail_life *life = rg_rail_enter_life(rail);
+    int rc = rg_rail_check(life->rail, &err);
+    rg_rail_leave_life(rail, life);
+    if (rc < 0) {
+        rc = open_life(rail, &renewed, &err);
+    }
+    rg_rail_leave_life(rail, end_look(rail, rc, renewed, err.message));
+}
+
+static bool is_usable(struct rg_client_rail *rail, bool at_once, char reason[RG_REASON_MAX + 1])
+{
+    if (begin_look(rail, at_once)) {
+        look_again(rail);
+    }
+    bool is_out = rg_rail_is_out(rail);
+    if (is_out && !reason[0]) {
+        snprintf(reason, RG_REASON_MAX + 1, "rail-down");
+    }
+    return !is_out;
+}
+
 struct rg_client_rail *rg_rails_choose(struct rg_rails *rails, unsigned usable, bool heed_declines,
                                        char reason[RG_REASON_MAX + 1])
 {
     reason[0] = '\0';
     for (size_t i = 0; i < rails->count; i++) {
         struct rg_client_rail *rail = &rails->rails[i];
-        if ((usable & (1u << i)) && !(heed_declines && is_declined(rail, reason))) {
+        if ((usable & (1u << i)) && is_usable(rail, !heed_declines, reason) &&
+            !(heed_declines && is_declined(rail, reason))) {
             return rail;
         }
     }
@@ -243,7 +400,9 @@ static struct rg_client_lane *open_lane(struct rg_client_rail *rail, struct rg_e
         return NULL;
     }
     lane->rail = rail;
-    if (rg_lane_open(rail->rail, &lane->lane, err) < 0) {
+    lane->life = rg_rail_enter_life(rail);
+    if (rg_lane_open(lane->life->rail, &lane->lane, err) < 0) {
+        rg_rail_leave_life(rail, lane->life);
         free(lane);
         return NULL;
     }
@@ -286,6 +445,7 @@ struct rg_client_lane *rg_rail_take_lane(struct rg_client_rail *rail, struct rg_
 void rg_rail_drop_lane(struct rg_client_lane *lane)
 {
     rg_lane_close(lane->lane);
+    rg_rail_leave_life(lane->rail, lane->life);
     count_lane(lane->rail, -1);
     free(lane);
 }
@@ -308,10 +468,14 @@ void rg_rail_give_lane(struct rg_client_lane *lane)
         return;
     }
     struct rg_client_rail *rail = lane->rail;
+    if (lane->lane->broke == RG_BROKE_DEVICE) {
+        take_out(rail, rg_cause_sentence(lane->lane->cause));
+    }
     bool is_kept = make_whole(lane);
     if (is_kept) {
         RG_MUST(pthread_mutex_lock(&rail->mutex));
-        is_kept = rail->idle_count < RG_RAIL_LANES_IDLE_MAX;
+        is_kept =
+            rail->idle_count < RG_RAIL_LANES_IDLE_MAX && !rail->is_out && lane->life == rail->life;
         if (is_kept) {
             lane->next = rail->idle;
             rail->idle = lane;
@@ -329,10 +493,16 @@ void rg_rails_describe(struct rg_rails *rails, struct rg_buf *out)
     for (size_t i = 0; i < rails->count; i++) {
         struct rg_client_rail *rail = &rails->rails[i];
         char reason[RG_REASON_MAX + 1] = "";
-        bool is_out = is_declined(rail, reason);
-        rg_buf_addf(out, "%s %s %s%s%s%s\n", rail->rail->path, rail->rail->device,
-                    rail->rail->address, rail->rail->is_hardware ? "" : " (not RDMA hardware)",
-                    is_out ? "; declined by the gateway: " : "", reason);
+        bool is_declined_now = is_declined(rail, reason);
+        struct rg_rail_life *life = rg_rail_enter_life(rail);
+        rg_buf_addf(out, "%s %s %s%s%s%s", rail->path, life->rail->device, life->rail->address,
+                    life->rail->is_hardware ? "" : " (not RDMA hardware)",
+                    is_declined_now ? "; declined by the gateway: " : "", reason);
+        rg_rail_leave_life(rail, life);
+        RG_MUST(pthread_mutex_lock(&rail->mutex));
+        rg_buf_addf(out, "%s%s\n", rail->is_out ? "; out, and tried again: " : "",
+                    rail->is_out ? rail->fault : "");
+        RG_MUST(pthread_mutex_unlock(&rail->mutex));
     }
     rg_buf_add_text(out, rails->notes);
 }

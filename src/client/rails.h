@@ -1,6 +1,10 @@
 /*
  * The client's ends of the data plane: the rails it could open, their lanes, and what the server
  * has said against each.
+ *
+ * A rail whose device or port failed under a transfer is out: it is looked at again when somebody
+ * wants it, at growing intervals, and opened anew when its device was gone. What is registered and
+ * open on the old one keeps that alive until it is given back; so a rail has lives.
  */
 #ifndef RG_CLIENT_RAILS_H
 #define RG_CLIENT_RAILS_H
@@ -21,10 +25,18 @@
 #define RG_RAIL_LANES_IDLE_MAX 64u
 #define RG_REASON_MAX          95u
 
+/* From one opening of a rail to the next. Counted, under the rail's mutex: lanes, registrations
+ * and, while it is the current one, the rail. */
+struct rg_rail_life {
+    struct rg_rail *rail;
+    size_t users;
+};
+
 /* One lane; belongs to the transfer that took it. */
 struct rg_client_lane {
     struct rg_lane *lane;
     struct rg_client_rail *rail;
+    struct rg_rail_life *life;
     bool was_paired;  /* rc */
     bool has_session; /* rc: paired with the server under this name */
     char session[RG_RC_SESSION_LENGTH + 1];
@@ -32,9 +44,17 @@ struct rg_client_lane {
 };
 
 struct rg_client_rail {
-    struct rg_rail *rail;
+    const struct rg_transport *transport;
+    struct rg_rail_config config;
+    char path[RG_RAIL_PATH_MAX + 1];
     size_t index;          /* in rg_rails */
     pthread_mutex_t mutex; /* guards what follows */
+    struct rg_rail_life *life;
+    bool is_out;
+    bool is_working;      /* a thread looks at it, without the mutex */
+    uint64_t retry_at_ms; /* monotonic */
+    uint64_t retry_delay_ms;
+    char fault[RG_ERROR_MESSAGE_MAX]; /* why it is out */
     struct rg_client_lane *idle;
     size_t idle_count;
     size_t lane_count;
@@ -60,8 +80,9 @@ int rg_rails_open(const struct rg_config *config,
 void rg_rails_close(struct rg_rails *rails);
 
 /*
- * The first rail, in order of preference, whose bit is in `usable` and, with `heed_declines`, that
- * the server has not declined lately. NULL with the reason, one word, in `reason`.
+ * The first rail, in order of preference, whose bit is in `usable`, that is not out and, with
+ * `heed_declines`, that the server has not declined lately. One that is out is looked at when its
+ * time has come; without `heed_declines` at once. NULL with the reason, one word, in `reason`.
  */
 struct rg_client_rail *rg_rails_choose(struct rg_rails *rails, unsigned usable, bool heed_declines,
                                        char reason[RG_REASON_MAX + 1]);
@@ -69,6 +90,20 @@ struct rg_client_rail *rg_rails_choose(struct rg_rails *rails, unsigned usable, 
 /* Remembers that the server declined a transfer on this rail, for as long as the reason is likely
  * to hold: not at all when it is about the one request. */
 void rg_rail_decline(struct rg_client_rail *rail, const char *reason);
+
+/*
+ * After a transfer that broke: takes the rail out if it was the rail that failed (its port is down,
+ * its device is gone).
+ */
+void rg_rail_suspect(struct rg_client_rail *rail);
+
+/* Whether it is out now. */
+bool rg_rail_is_out(struct rg_client_rail *rail);
+
+/* The current life, for a registration; give it back with rg_rail_leave_life. */
+struct rg_rail_life *rg_rail_enter_life(struct rg_client_rail *rail);
+/* NULL is allowed. Whoever leaves last closes it. */
+void rg_rail_leave_life(struct rg_client_rail *rail, struct rg_rail_life *life);
 
 /* A lane without a window; NULL when there is none to be had. */
 struct rg_client_lane *rg_rail_take_lane(struct rg_client_rail *rail, struct rg_error *err);

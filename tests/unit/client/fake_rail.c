@@ -74,6 +74,9 @@ static int fake_load(struct rg_error *err)
 static int open_rail(const struct rg_rail_config *config, const char *path,
                      struct rg_rail **ret_rail, struct rg_error *err)
 {
+    if (fake_rail.is_down) {
+        return rg_failf(err, RG_SERVICE_UNAVAILABLE, "The fake port is down.");
+    }
     if (fake_rail.fail_open) {
         return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "The fake rail is not there.");
     }
@@ -86,6 +89,7 @@ static int open_rail(const struct rg_rail_config *config, const char *path,
     snprintf(rail->path, sizeof rail->path, "%s", path);
     snprintf(rail->device, sizeof rail->device, "fake");
     rail->operation_bytes_max = 1 << 30;
+    rail->mtu = fake_rail.gone;
     rail->target_needs_progress = fake_rail.needs_progress;
     fake_rail.rails++;
     *ret_rail = rail;
@@ -116,14 +120,21 @@ static void close_rail(struct rg_rail *rail)
     free(rail);
 }
 
+/* The generation of devices that a rail was opened on is kept where the fake has no use for it. */
 static int check_rail(struct rg_rail *rail, struct rg_error *err)
 {
-    return 0;
+    if (rail->mtu != fake_rail.gone) {
+        return rg_failf(err, RG_SERVICE_UNAVAILABLE, "The fake device is gone.");
+    }
+    return fake_rail.is_down ? rg_failf(err, RG_SERVICE_UNAVAILABLE, "The fake port is down.") : 0;
 }
 
 static int register_memory(struct rg_rail *rail, void *address, uint64_t length, unsigned access,
                            struct rg_region **ret_region, struct rg_error *err)
 {
+    if (rail->mtu != fake_rail.gone) {
+        return rg_failf(err, RG_SERVICE_UNAVAILABLE, "The fake device is gone.");
+    }
     if (fake_rail.fail_register) {
         return rg_failf(err, RG_LIMIT, "The fake rail pins nothing.");
     }

@@ -11,6 +11,8 @@
 
 struct fake_rail_knobs {
     atomic_bool fail_open;     /* rails cannot be opened */
+    atomic_bool is_down;       /* ports are down: they come back as they were */
+    atomic_uint gone;          /* devices were pulled out so often: rails from before are dead */
     atomic_bool fail_mint;     /* windows cannot be minted */
     atomic_bool fail_register; /* memory cannot be registered */
     atomic_bool needs_progress;

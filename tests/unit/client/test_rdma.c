@@ -706,6 +706,141 @@ static void test_push_at_unaware_server(void **state)
                      -RG_STATUS_USAGE);
 }
 
+/* ---- A rail that fails under a transfer ---- */
+
+static void fail_a_transfer(struct bench *bench)
+{
+    bench->s3->rdma = FAKE_RDMA_FAIL;
+    assert_fails(bench, RG_STATUS_RDMA_FAILED, put_as(bench, 100, RG_PATH_RDMA_ONLY));
+    bench->s3->rdma = FAKE_RDMA_SERVE;
+}
+
+static void expect_path(struct bench *bench, const char *path)
+{
+    assert_ok(bench, put_as(bench, 100, RG_PATH_AUTO));
+    assert_string_equal(bench->result.path, path);
+    check_stored(bench, 100);
+}
+
+static void expect_description(struct bench *bench, const char *words, bool is_there)
+{
+    char *text = rg_client_describe(bench->client);
+    assert_non_null(text);
+    if ((strstr(text, words) != NULL) != is_there) {
+        fail_msg("\"%s\" in: %s", words, text);
+    }
+    free(text);
+}
+
+/* One transfer that broke says nothing about the rail as long as the rail is fine. */
+static void test_rail_stays(void **state)
+{
+    struct bench *bench = *state;
+    fail_a_transfer(bench);
+    expect_path(bench, "rdma:ofi:fake");
+    expect_description(bench, "out, and tried again", false);
+}
+
+static void test_rail_goes_and_comes_back(void **state)
+{
+    struct bench *bench = *state;
+    fake_rail.is_down = true;
+    fail_a_transfer(bench);
+    expect_path(bench, "http:rail-down");
+    expect_description(bench, "out, and tried again: The fake port is down.", true);
+    unsigned lanes = fake_rail.lanes;
+    assert_int_equal(lanes, 0); /* none is kept for what comes after */
+    fake_rail.is_down = false;
+    expect_path(bench, "http:rail-down"); /* its time has not come */
+    usleep(1100000);
+    expect_path(bench, "rdma:ofi:fake");
+    expect_description(bench, "out, and tried again", false);
+    assert_int_equal(fake_rail.rails, 1); /* as it was */
+}
+
+/* Who wants nothing but RDMA does not wait for the time. */
+static void test_rail_is_looked_at_when_needed(void **state)
+{
+    struct bench *bench = *state;
+    fake_rail.is_down = true;
+    fail_a_transfer(bench);
+    assert_fails(bench, RG_STATUS_RDMA_DECLINED, put_as(bench, 100, RG_PATH_RDMA_ONLY));
+    assert_non_null(strstr(bench->failure.message, "rail-down"));
+    fake_rail.is_down = false;
+    assert_ok(bench, put_as(bench, 100, RG_PATH_RDMA_ONLY));
+    expect_path(bench, "rdma:ofi:fake");
+}
+
+static void test_rail_waits_longer_each_time(void **state)
+{
+    struct bench *bench = *state;
+    fake_rail.is_down = true;
+    fail_a_transfer(bench);
+    usleep(1100000);
+    expect_path(bench, "http:rail-down"); /* looked at: the next time is in 2 s */
+    fake_rail.is_down = false;
+    usleep(1100000);
+    expect_path(bench, "http:rail-down");
+    usleep(1100000);
+    expect_path(bench, "rdma:ofi:fake");
+}
+
+/* A device that was pulled out and put back: rail and registrations are made anew. */
+static void test_rail_is_opened_anew(void **state)
+{
+    struct bench *bench = *state;
+    struct rg_memory *memory = NULL;
+    expect_path(bench, "rdma:ofi:fake");
+    fake_rail.gone++;
+    fake_rail.fail_open = true;
+    fail_a_transfer(bench);
+    expect_path(bench, "http:rail-down");
+    /* Memory that is registered now is for later, too. */
+    assert_ok(bench,
+              rg_memory_register(bench->client, bench->buffer, 100, &memory, &bench->failure));
+    unsigned regions = fake_rail.regions;
+    fake_rail.fail_open = false;
+    assert_ok(bench, put_as(bench, 100, RG_PATH_RDMA_ONLY));
+    check_stored(bench, 100);
+    assert_ok(bench, rg_put(bench->client, "b", "other", memory, 0, 100, NULL, &bench->result,
+                            &bench->failure));
+    assert_true(bench->result.used_rdma);
+    assert_int_equal(fake_rail.regions, regions + 1);
+    assert_ok(bench, get_as(bench, 100, RG_PATH_RDMA_ONLY));
+    rg_memory_release(memory);
+    /* The old rail goes when the last that is registered on it does. */
+    assert_true(fake_rail.rails <= 2);
+}
+
+static void test_rail_is_opened_anew_again(void **state)
+{
+    struct bench *bench = *state;
+    for (int i = 0; i < 5; i++) {
+        fake_rail.gone++;
+        fail_a_transfer(bench);
+        assert_ok(bench, put_as(bench, SIZE, RG_PATH_RDMA_ONLY)); /* several pieces at once */
+        check_stored(bench, SIZE);
+        assert_ok(bench, get_as(bench, SIZE, RG_PATH_RDMA_ONLY));
+        check_fetched(bench, SIZE);
+    }
+    assert_true(fake_rail.rails <= 2);
+}
+
+/* The gateway could not reach the client because the client's own port is down: for as long as that
+ * lasts, not for as long as a gateway's word counts. */
+static void test_rail_that_is_unreachable(void **state)
+{
+    struct bench *bench = *state;
+    fake_rail.is_down = true;
+    bench->s3->rdma = FAKE_RDMA_OFF;
+    bench->s3->reason = "unreachable";
+    expect_path(bench, "http:unreachable");
+    bench->s3->rdma = FAKE_RDMA_SERVE;
+    fake_rail.is_down = false;
+    usleep(1100000);
+    expect_path(bench, "rdma:ofi:fake");
+}
+
 /* ---- hipobj-rc-v2 ---- */
 
 static void open_push(struct bench *bench)
@@ -922,6 +1057,13 @@ int main(void)
         TEST(test_session_lost_is_renewed),
         TEST(test_session_is_ended),
         TEST(test_push_at_unaware_server),
+        TEST(test_rail_stays),
+        TEST(test_rail_goes_and_comes_back),
+        TEST(test_rail_is_looked_at_when_needed),
+        TEST(test_rail_waits_longer_each_time),
+        TEST(test_rail_is_opened_anew),
+        TEST(test_rail_is_opened_anew_again),
+        TEST(test_rail_that_is_unreachable),
         TEST(test_push_both_ways),
         TEST(test_push_ready_again),
         TEST(test_push_ready_is_bounded),
