@@ -13,6 +13,9 @@ fsync writes in time: the kernel's own writing back is turned off.
 Then a log of all writes (dm-log-writes), made while several writers were busy, is cut at random places
 and right after acknowledgements; what a disk held there is mounted, served and checked.
 
+Then journals die: while a request waits before one of its fsyncs, writes fail, another's fsync is told
+so, and the device is well again. The request's own fsync may say that all is done, which is not true.
+
 The controls run gateways that break the promise, and cut each kind of request off once. Where nothing
 acknowledged is found missing, the test cannot see what it is for: that fails too.
 """
@@ -572,6 +575,128 @@ CONTROLS = {  # what is missing: options, environment, the kinds of request that
 }
 
 
+# ---- Journals that die ----
+
+HOLD = "/run/powercut.hold"
+TAKEN = HOLD + ".taken"
+# Those that make one request once everything for it is there.
+DEATHS = ["create", "overwrite", "complete", "copy", "delete", "tag", "folder", "bucket", "part", "begin", "abort"]
+SYNCS_MAX = 12
+
+
+def touch(path):
+    with open(path, "w"):
+        pass
+
+
+def get_ready(writer, request):
+    """What a request of that kind needs, so that it is the only one to come."""
+    if request == "create" and not writer.pick(False):
+        writer.change(writer.an_object(), None, "DELETE")
+    elif request in ("overwrite", "copy", "delete", "tag"):
+        writer.an_object()
+    elif request == "complete":
+        while not writer.upload or len(writer.upload.parts) < 3:
+            writer.do_part()
+    elif request in ("part", "abort") and not writer.upload:
+        writer.do_begin()
+    elif request == "begin" and writer.upload:
+        writer.do_abort()
+
+
+def kill_journal(disk, other):
+    """Writes fail once, and `other`, which waits for them, is told."""
+    disk.prepare("error_writes")
+    disk.switch("error_writes")
+    try:
+        os.fsync(other)
+    except OSError:
+        pass
+    else:
+        raise AssertionError("fsync of another file was not told that the journal died")
+    finally:
+        disk.prepare("")
+        disk.switch("")
+
+
+def die_before(session, request, number):
+    """The journal dies before the fsync of that number; None when the request makes fewer."""
+    writer = session.writers[0]
+    get_ready(writer, request)
+    os.sync()
+    before, failed = session.acknowledged, []
+
+    def send():
+        try:
+            getattr(writer, "do_" + request)()
+        except model.Failed:
+            pass
+        except Exception as problem:  # a thread of its own must not die silently
+            failed.append(repr(problem))
+
+    touch(HOLD)
+    thread = threading.Thread(target=send)
+    thread.start()
+    met = 0
+    while thread.is_alive() and met < number:
+        if not os.path.exists(TAKEN):
+            time.sleep(0.02)
+            continue
+        met += 1
+        if met < number:
+            touch(HOLD)
+            os.unlink(TAKEN)
+    if met < number:
+        os.unlink(HOLD)
+        thread.join()
+        assert not failed, failed
+        return None
+    other = os.open(MOUNT + "/other", os.O_RDWR | os.O_CREAT)
+    try:
+        kill_journal(session.disk, other)
+    finally:
+        os.close(other)
+        os.unlink(TAKEN)
+        thread.join()
+    assert not failed, failed
+    acknowledged = session.acknowledged - before
+    session.gateway.kill()
+    session.disk.restore()
+    session.start()
+    tally = check(Reader(session.gateway), session.writers)
+    say(f"{session.label} seed {session.seed}: the journal died before fsync {number} of {request}: "
+        f"{'acknowledged' if acknowledged else 'refused'}, {len(tally.bad)} wrong")
+    for story in tally.bad:
+        say(f"  {story}")
+    return tally
+
+
+def deaths(kind, seed, shim, kinds, blind):
+    """True when nothing is acknowledged that died with a journal; if `blind`, when something is."""
+    environment = {"LD_PRELOAD": shim, "HOLD_SYNC": HOLD} | ({"BLIND": "1"} if blind else {})
+    label = f"{kind}-{'blind-' if blind else ''}deaths"
+    total, lost = Tally(), set()
+    with Session(kind, seed, [], environment, label) as session:
+        for request in [request for request in DEATHS if request in kinds]:
+            if blind and request not in ("overwrite", "delete"):
+                continue
+            for number in range(1, SYNCS_MAX):
+                tally = die_before(session, request, number)
+                if not tally:
+                    break
+                total.add(tally)
+                if tally.lost:
+                    lost.add(request)
+            else:
+                total.wrong.append(f"{request}: no end of fsyncs")
+    if blind:
+        say(f"{kind}, control, nobody asks whether fsync told the truth: "
+            f"lost as it must be: {', '.join(sorted(lost)) or 'NOTHING, so the test proves nothing'}")
+        return bool(lost)
+    say(f"{kind}, journals that die: {len(total.bad)} wrong")
+    return not total.bad
+
+
 def control(kind, seed, what, shim, kinds):
     """True when the cuts show that `what`, for each kind of request that depends on it."""
     options, environment, wanted = CONTROLS[what]
@@ -597,6 +722,7 @@ def main():
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10 ** 6)))
     parser.add_argument("--rounds", type=int, default=2 * len(model.KINDS), help="on each file system")
     parser.add_argument("--replays", type=int, default=len(model.KINDS), help="cuts of one log of writes")
+    parser.add_argument("--deaths", type=int, default=1, help="0: no journals that die")
     parser.add_argument("--fs", choices=list(MAKE), action="append", help="default: both")
     parser.add_argument("--controls", type=int, default=len(CONTROLS), help="how many of the controls to run")
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=model.KINDS,
@@ -618,6 +744,9 @@ def main():
                  for what, (_, _, wanted) in list(CONTROLS.items())[:how.controls] if wanted & set(how.kinds)]
         if how.rounds:
             tests.append(lambda: promise(kind, how.seed, how.rounds, how.kinds))
+        if how.deaths:
+            tests += [lambda blind=blind: deaths(kind, how.seed, how.shim, how.kinds, blind)
+                      for blind in ([True, False] if how.controls else [False])]
         if how.replays and how.controls:
             tests.append(lambda: control_replayed(kind, how.seed))
         if how.replays:
