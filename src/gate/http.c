@@ -24,6 +24,7 @@
 #include "gate/workers.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <gnutls/gnutls.h>
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -64,6 +65,16 @@
 
 /* From this size on, what the peer took of an answer that broke off is worth a system call. */
 #define ACKED_BYTES_MIN (64u << 10)
+
+/* Between times of giving memory back: while no request is in progress, and while there is. */
+#define TRIM_IDLE_NS 5000000000u
+#define TRIM_BUSY_NS 60000000000u
+
+/* When memory was last given back. */
+struct trimming {
+    uint64_t requests; /* that there had been */
+    uint64_t at_ns;
+};
 
 struct rg_http_server {
     struct rg_http_config config;
@@ -1016,9 +1027,26 @@ static void connect_or_disconnect(void *context, struct MHD_Connection *wire, vo
     *socket_context = connection;
 }
 
+/*
+ * Gives memory back to the system that a busy time left in the allocator: it keeps what was freed
+ * in an arena for each thread there happened to be, several MiB each. Not at every pause between
+ * two requests, and not never because there is no pause.
+ */
+static void give_memory_back(struct rg_http_server *server, struct trimming *trimming)
+{
+    uint64_t count = atomic_load(&server->id_count);
+    uint64_t now = rg_clock_ns();
+    uint64_t wait_ns = atomic_load(&server->requests) == 0 ? TRIM_IDLE_NS : TRIM_BUSY_NS;
+    if (count != trimming->requests && now - trimming->at_ns >= wait_ns) {
+        *trimming = (struct trimming){.requests = count, .at_ns = now};
+        malloc_trim(0);
+    }
+}
+
 static void *watch(void *argument)
 {
     struct rg_http_server *server = argument;
+    struct trimming trimming = {.at_ns = rg_clock_ns()};
     const struct rg_http_config *config = &server->config;
     unsigned least_ms = RG_MIN(config->idle_timeout_ms, config->handler_timeout_ms);
     unsigned tick_ms = RG_MAX(least_ms / 8, TICK_MS_MIN);
@@ -1029,6 +1057,7 @@ static void *watch(void *argument)
         atomic_fetch_add(&server->idle_closed, closed);
         if (config->reads_here) {
             rg_connections_rescue(&server->connections, rescue);
+            give_memory_back(server, &trimming);
         }
     }
     return NULL;
