@@ -35,6 +35,8 @@ static void tell_missing(const struct rg_host_facts *facts, struct rg_findings *
         struct rg_finding *finding =
             rg_find(findings, RG_VERDICT_FAIL, aistor->build.missing[i],
                     "A library that %s needs is nowhere.", aistor->program);
+        rg_find_value(finding, "not found, run path %s",
+                      aistor->build.elf.run_path[0] ? aistor->build.elf.run_path : "-");
         rg_find_where(finding, &aistor->build.at);
         rg_remedy_install(finding, facts, "libibverbs rdma-core numactl-libs",
                           "libibverbs1 rdma-core libnuma1");
@@ -48,6 +50,7 @@ void judge_ai_build(const struct rg_host_facts *facts, struct rg_findings *findi
     if (!aistor->is_here && facts->plan.profile == RG_PROFILE_AISTOR) {
         struct rg_finding *finding =
             rg_find(findings, RG_VERDICT_FAIL, "", "AIStor is not installed here.");
+        rg_find_value(finding, "no unit, no program, no settings");
         rg_find_where_text(finding, "%s, /usr/local/bin, %s", RG_AISTOR_UNIT, RG_AISTOR_EARLY);
         rg_find_remedy(finding, "# install the RDMA build of AIStor (the package with .rdma)");
         return;
@@ -238,6 +241,11 @@ void judge_ai_port(const struct rg_host_facts *facts, struct rg_findings *findin
                 : only_local ? "Port %" PRId64 " listens for this machine only."
                              : "The peer port %" PRId64 " listens.",
                 aistor->peer_port);
+    rg_find_value(finding, "%zu sockets listen; port %" PRId64 ": %s", listeners->count,
+                  aistor->peer_port,
+                  !listens     ? "none"
+                  : only_local ? "loopback only"
+                               : "open");
     rg_find_where(finding, &facts->gateway.sockets_at);
     if (bad) {
         rg_find_remedy(finding, "journalctl -u minio | grep -i rdma");
@@ -297,6 +305,10 @@ void judge_ai_pool(const struct rg_host_facts *facts, struct rg_findings *findin
     if (aistor->pool_malformed) {
         struct rg_finding *finding = rg_find(findings, RG_VERDICT_FAIL, "",
                                              "MINIO_RDMA_POOL_COUNT or _BUF_SIZE is no number.");
+        const char *count = rg_environment_get(&aistor->early, "MINIO_RDMA_POOL_COUNT");
+        const char *size = rg_environment_get(&aistor->early, "MINIO_RDMA_POOL_BUF_SIZE");
+        rg_find_value(finding, "count %s, size %s", count ? count : "not set",
+                      size ? size : "not set");
         rg_find_where(finding, &aistor->early_at);
         rg_find_remedy(finding, "# in " RG_AISTOR_EARLY
                                 ": MINIO_RDMA_POOL_COUNT=256 and MINIO_RDMA_POOL_BUF_SIZE=64MiB");

@@ -102,6 +102,8 @@ static void judge_function(const struct rg_host_facts *facts,
     if (function->driver.at.state == RG_READ_MISSING) {
         struct rg_finding *finding = rg_find(findings, RG_VERDICT_FAIL, function->address,
                                              "No driver is bound to this %s function.", kind);
+        rg_find_value(finding, "%04x:%04x, no driver", (unsigned)function->vendor.value,
+                      (unsigned)function->device.value);
         rg_find_where(finding, &function->driver.at);
         rg_find_remedy(finding, "modprobe %s", base_driver(function->family));
         rg_find_remedy(finding, "dmesg | grep %s", function->address);
@@ -164,6 +166,8 @@ static void judge_no_device(const struct rg_host_facts *facts, struct rg_finding
     struct rg_finding *finding = rg_find(
         findings, RG_VERDICT_FAIL, "", "This machine has no RDMA device%s.",
         has_card ? ", although it has a card that could be one" : ", nor a card that could be one");
+    rg_find_value(finding, "%zu PCI functions, %zu interfaces, no RDMA device", devices->pci_count,
+                  devices->netdev_count);
     rg_find_where(finding, &devices->rdma_at);
     if (has_card) {
         rg_find_remedy(finding, "railgate doctor explain DEV-PCI   # and see DEV-PCI and DEV-BOND");
@@ -426,6 +430,8 @@ static void judge_module(const struct rg_host_facts *facts, const char *name, en
     bool loaded = rg_host_module_loaded(&facts->devices, name);
     struct rg_finding *finding = loaded ? rg_find(findings, RG_VERDICT_OK, name, "Loaded.")
                                         : rg_find(findings, lack, name, "Not loaded: %s.", use);
+    rg_find_value(finding, "%s, of %zu modules", loaded ? "loaded" : "not loaded",
+                  facts->devices.module_count);
     rg_find_where(finding, &facts->devices.modules_at);
     if (!loaded) {
         rg_remedy_load(finding, name);
@@ -528,8 +534,10 @@ void judge_kmod_src(const struct rg_host_facts *facts, struct rg_findings *findi
                                     : "dracut -f   # an old module may be in the initrd");
     }
     if (!finding) {
-        (void)rg_find(findings, RG_VERDICT_OK, "",
-                      compat ? "All from OFED." : "All the kernel's own.");
+        finding = rg_find(findings, RG_VERDICT_OK, "",
+                          compat ? "All from OFED." : "All the kernel's own.");
+        rg_find_value(finding, "mlx_compat %s", compat ? "is loaded" : "is not loaded");
+        rg_find_where(finding, &devices->modules_at);
     }
 }
 
@@ -611,6 +619,9 @@ void judge_kmod_lustre(const struct rg_host_facts *facts, struct rg_findings *fi
     } else {
         finding = rg_find(findings, RG_VERDICT_OK, running, "Lustre modules are installed.");
     }
+    rg_find_value(finding, "running %s: %s; next %s: %s", running, now ? "has them" : "has none",
+                  devices->next_kernel[0] ? devices->next_kernel : "not known",
+                  devices->next_has_lustre ? "has them" : "has none");
     rg_find_where(finding, now ? &devices->next_modules_dep : &devices->modules_dep);
     if (finding->verdict == RG_VERDICT_OK) {
         return;
@@ -646,6 +657,7 @@ static void judge_opening(const struct rg_host_facts *facts, const struct rg_rdm
             rg_find(findings, RG_VERDICT_FAIL, device->name,
                     "The kernel has this device, but libibverbs does not list it: its node is "
                     "missing or there is no userspace driver for it.");
+        rg_find_value(finding, "in /sys/class/infiniband, not in ibv_get_device_list");
         mend_provider(finding, facts);
         rg_find_remedy(finding, "# in a container: docker run --device=/dev/infiniband "
                                 "--cap-add=IPC_LOCK …; on Kubernetes an RDMA device plugin");
@@ -788,6 +800,7 @@ static void judge_library(const struct rg_host_facts *facts, const char *name, c
     struct rg_finding *finding =
         words[0] ? rg_find(findings, RG_VERDICT_FAIL, name, "It cannot be loaded: %s.", words)
                  : rg_find(findings, RG_VERDICT_OK, name, "It loads.");
+    rg_find_value(finding, "%s", words[0] ? words : "loaded");
     rg_find_where_text(finding, "dlopen(\"%s\")", name);
     if (words[0]) {
         rg_remedy_install(finding, facts, rhel, debian);

@@ -35,6 +35,7 @@ void judge_gw_settings(const struct rg_host_facts *facts, struct rg_findings *fi
     if (gateway->settings_error[0]) {
         struct rg_finding *finding =
             rg_find(findings, RG_VERDICT_FAIL, "", "%s", gateway->settings_error);
+        rg_find_value(finding, "%s is not valid", gateway->settings_at.path);
         rg_find_where(finding, &gateway->settings_at);
         rg_find_remedy(finding, "railgate config --config %s   # the effective settings",
                        gateway->settings_at.path);
@@ -43,6 +44,7 @@ void judge_gw_settings(const struct rg_host_facts *facts, struct rg_findings *fi
     if (!gateway->has_settings && rg_reading_is_absent(&gateway->settings_at)) {
         struct rg_finding *finding =
             rg_find(findings, RG_VERDICT_FAIL, "", "The settings file is not there.");
+        rg_find_value(finding, "no %s", gateway->settings_at.path);
         rg_find_where(finding, &gateway->settings_at);
         rg_find_remedy(finding, "railgate config >%s   # the defaults, to begin with",
                        gateway->settings_at.path);
@@ -196,6 +198,7 @@ void judge_gw_tree(const struct rg_host_facts *facts, struct rg_findings *findin
     if (gateway->tree_at.state == RG_READ_UNREADABLE && gateway->tree_at.os_errno == ETIMEDOUT) {
         struct rg_finding *finding = rg_find(findings, RG_VERDICT_FAIL, facts->plan.root,
                                              "The tree does not answer: the mount hangs.");
+        rg_find_value(finding, "errno %d (%s)", ETIMEDOUT, strerror(ETIMEDOUT));
         rg_find_where(finding, &gateway->tree_at);
         rg_find_remedy(finding, "railgate doctor --for lustre-client   # for Lustre: which target");
         return;

@@ -81,6 +81,7 @@ void judge_gpu_drv(const struct rg_host_facts *facts, struct rg_findings *findin
         rg_reading_ok(&facts->devices.pci_at)) {
         struct rg_finding *finding =
             rg_find(findings, RG_VERDICT_FAIL, "", "There is no GPU on the PCI bus.");
+        rg_find_value(finding, "%zu functions of cards, no GPU", facts->devices.pci_count);
         rg_find_where(finding, &facts->devices.pci_at);
         rg_find_remedy(finding,
                        "lspci -nn | grep -E '03..|12..'   # in a container the GPUs have to be "
@@ -518,6 +519,7 @@ void judge_cufile(const struct rg_host_facts *facts, struct rg_findings *finding
     if (gpus->cufile_at.state == RG_READ_MALFORMED && gpus->cufile.problem[0]) {
         struct rg_finding *finding = rg_find(findings, RG_VERDICT_FAIL, gpus->cufile_path,
                                              "It cannot be understood: %s.", gpus->cufile.problem);
+        rg_find_value(finding, "%s", gpus->cufile.problem);
         rg_find_where(finding, &gpus->cufile_at);
         rg_find_remedy(finding, "gdscheck -p   # and mend the line that it names in %s",
                        gpus->cufile_path);

@@ -243,10 +243,14 @@ static void warn_missing(const struct rg_host_lnet *lnet, const char *net, const
     struct rg_finding *finding =
         rg_find(findings, RG_VERDICT_WARN, net, "It is configured on %s and does not run.",
                 interface[0] ? interface : "some interface");
+    RG_BUF(running, 1024);
+    for (size_t i = 0; i < lnet->net.ni_count; i++) {
+        rg_buf_addf(&running, "%s%s", i ? ", " : "", lnet->net.nis[i].net);
+    }
+    rg_find_value(finding, "running: %s", running.len ? rg_buf_text(&running) : "none");
     rg_find_where(finding, at);
     rg_find_remedy(finding, "lnetctl net add --net %s --if %s", net,
                    interface[0] ? interface : "IFACE");
-    (void)lnet;
 }
 
 void judge_ln_cfg(const struct rg_host_facts *facts, struct rg_findings *findings)
@@ -261,6 +265,9 @@ void judge_ln_cfg(const struct rg_host_facts *facts, struct rg_findings *finding
         struct rg_finding *finding =
             rg_find(findings, RG_VERDICT_WARN, "",
                     "LNet is configured twice: by module options and by /etc/lnet.conf.");
+        rg_find_value(finding, "%s= in %s, %zu interfaces in /etc/lnet.conf",
+                      lnet->module.has_networks ? "networks" : "ip2nets", lnet->option_at.path,
+                      lnet->conf.ni_count);
         rg_find_where(finding, &lnet->option_at);
         rg_find_remedy(finding,
                        "# keep one: comment out `options lnet` in %s, or empty /etc/lnet.conf",
@@ -291,6 +298,9 @@ void judge_ln_cfg(const struct rg_host_facts *facts, struct rg_findings *finding
             struct rg_finding *finding = rg_find(findings, RG_VERDICT_WARN, ni->net,
                                                  "It runs and no file configures it: the next boot "
                                                  "is without it.");
+            rg_find_value(finding, "running on %s; %zu interfaces in files",
+                          ni->interface[0] ? ni->interface : "an interface",
+                          lnet->conf.ni_count + lnet->module.count);
             rg_find_where(finding, &lnet->net_at);
             rg_find_remedy(finding, "lnetctl export >/etc/lnet.conf");
             bad++;
@@ -379,6 +389,7 @@ void judge_ln_spell(const struct rg_host_facts *facts, struct rg_findings *findi
                      : "No boot script misspells lnetctl's option.");
     rg_find_where(finding, &script->at);
     if (script->line) {
+        rg_find_value(finding, "line %zu", (size_t)script->line);
         rg_find_remedy(finding, "sed -i '/lnetctl/s/--interface/--if/' %s", script->at.path);
     }
 }
@@ -397,6 +408,11 @@ void judge_ln_svc(const struct rg_host_facts *facts, struct rg_findings *finding
         : bad ? lnet->unit_exists ? "/etc/lnet.conf is there and lnet.service is not enabled."
                                   : "/etc/lnet.conf is there and no lnet.service loads it."
               : "lnet.service loads /etc/lnet.conf at boot.");
+    rg_find_value(finding, "unit %s, enabled %s, after the network %s",
+                  lnet->unit_exists ? "there" : "not there", lnet->unit_enabled ? "yes" : "no",
+                  !rg_reading_ok(&lnet->unit_at) ? "not known"
+                  : lnet->unit.after_network     ? "yes"
+                                                 : "no");
     if (early) {
         rg_find_where(finding, &lnet->unit_at);
         rg_find_remedy(finding, "mkdir -p /etc/systemd/system/lnet.service.d");

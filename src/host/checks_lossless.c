@@ -464,6 +464,8 @@ void judge_ice_tc(const struct rg_host_facts *facts, struct rg_findings *finding
                       most + 1)
                 : rg_find(findings, RG_VERDICT_OK, link->netdev, "%s.",
                           most > 0 ? "By DSCP" : "One traffic class");
+        rg_find_value(finding, "%u traffic classes, DSCP rules %s, dcbx 0x%02x", most + 1,
+                      dcb->has_dscp_rules ? "yes" : "none", dcb->has_dcbx ? dcb->dcbx : 0u);
         rg_find_where(finding, &link->dcb_at);
         if (by_vlan) {
             take_charge(finding, link);

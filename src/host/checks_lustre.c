@@ -613,6 +613,7 @@ static void judge_disk(const struct rg_host_facts *facts, const struct rg_host_l
     struct rg_finding *finding = rg_find(
         findings, is_mgs ? RG_VERDICT_OK : RG_VERDICT_WARN, target->dataset,
         is_mgs ? "%s is the MGS itself." : "%s names no MGS: it cannot register.", target->svname);
+    rg_find_value(finding, "no mgsnode, flags 0x%" PRIx64, target->flags);
     rg_find_where(finding, &entry->at);
     if (!is_mgs) {
         rg_find_remedy(finding, "umount %s && tunefs.lustre --mgsnode=MGS_NID %s", target->dataset,

@@ -378,6 +378,8 @@ void judge_gid_choice(const struct rg_host_facts *facts, struct rg_findings *fin
         struct rg_finding *finding =
             rg_find(findings, RG_VERDICT_OK, "", "No file fixes a GID index.");
         rg_find_value(finding, "to use: %s", rg_buf_text(&choices));
+        rg_find_where_text(finding,
+                           "/sys/class/infiniband/*/ports/*/gids; files of NCCL, UCX, MinIO");
     }
     for (size_t i = 0; i < ports->setting_count; i++) {
         const struct rg_gid_setting *setting = &ports->settings[i];

@@ -96,6 +96,7 @@ def assert_turns(base, tmp_path, options, check, verdict, changes, also=()):
     if verdict in ("warn", "fail"):
         assert finding.get("where"), finding
         assert finding.get("remedy"), finding
+        assert finding.get("value"), finding
     return report
 
 

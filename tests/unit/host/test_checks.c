@@ -56,14 +56,17 @@ static void tell(const struct rg_findings *findings, const struct rg_check *chec
     }
 }
 
-/* Whoever fails or warns says what to do, and where the value was read. */
+/* Whoever fails or warns says what to do, what was read, and where. */
 static void expect_complete(const struct rg_findings *findings)
 {
     for (size_t i = 0; i < findings->count; i++) {
         const struct rg_finding *finding = &findings->list[i];
-        if (finding->verdict >= RG_VERDICT_WARN && (!finding->remedy || !finding->where)) {
+        if (finding->verdict >= RG_VERDICT_WARN &&
+            (!finding->remedy || !finding->where || !finding->value)) {
             fail_msg("%s: a finding without %s", finding->check->id,
-                     finding->remedy ? "its origin" : "a remedy");
+                     !finding->remedy  ? "a remedy"
+                     : !finding->where ? "its origin"
+                                       : "the raw value");
         }
     }
 }
