@@ -595,19 +595,9 @@ bool rg_phrases_add(struct rg_phrases *phrases, enum rg_phrase_id id, rg_word a,
 
 rg_word rg_duration_word(struct rg_correlation *correlation, int64_t usec)
 {
-    int64_t s = (usec + 500000) / 1000000;
-    if (s < 120) {
-        return rg_pool_addf(&correlation->pool, "%" PRId64 " s", s);
-    }
-    if (s < 7200) {
-        return rg_pool_addf(&correlation->pool, "%" PRId64 " min %" PRId64 " s", s / 60, s % 60);
-    }
-    if (s < 172800) {
-        return rg_pool_addf(&correlation->pool, "%" PRId64 " h %" PRId64 " min", s / 3600,
-                            s % 3600 / 60);
-    }
-    return rg_pool_addf(&correlation->pool, "%" PRId64 " d %" PRId64 " h", s / 86400,
-                        s % 86400 / 3600);
+    RG_BUF(text, 64);
+    rg_duration_render(usec, RG_ENGLISH, &text);
+    return rg_pool_add(&correlation->pool, rg_buf_span(&text));
 }
 
 static int compare_incidents(const void *a, const void *b)

@@ -7,7 +7,9 @@
 
 #include "base/assert.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static const struct {
@@ -85,17 +87,141 @@ const char *rg_diagnosis_word_in(const struct rg_diagnosis *diagnosis, rg_word w
     return rg_word_label(rg_diagnosis_word(diagnosis, word), language);
 }
 
+/* ---- Durations ---- */
+
+static const struct {
+    int64_t seconds;
+    const char *english;
+    const char *korean;
+} units[] = {{86400, " d", "일"}, {3600, " h", "시간"}, {60, " min", "분"}, {1, " s", "초"}};
+
+void rg_duration_render(int64_t usec, enum rg_language language, struct rg_buf *out)
+{
+    int64_t seconds = usec > INT64_MAX - 500000 ? usec / 1000000 : (usec + 500000) / 1000000;
+    /* Two units, and the larger one only from two of it on. */
+    size_t first = seconds < 120 ? 3 : seconds < 7200 ? 2 : seconds < 172800 ? 1 : 0;
+    for (size_t i = first; i < RG_ARRAY_LENGTH(units) && i < first + 2; i++) {
+        rg_buf_addf(out, "%s%" PRId64 "%s", i > first ? " " : "", seconds / units[i].seconds,
+                    language == RG_KOREAN ? units[i].korean : units[i].english);
+        seconds %= units[i].seconds;
+    }
+}
+
+/* Appends the word in Korean when it is such a duration. */
+static bool add_korean_duration(const char *text, struct rg_buf *out)
+{
+    RG_BUF(korean, 64);
+    for (size_t found = 0; found < 2; found++) {
+        size_t digits = strspn(text, "0123456789");
+        if (digits == 0 || digits > 19) {
+            return false;
+        }
+        size_t unit = 0;
+        size_t len = 0;
+        for (; unit < RG_ARRAY_LENGTH(units); unit++) {
+            len = strlen(units[unit].english);
+            bool ends = strncmp(text + digits, units[unit].english, len) == 0 &&
+                        (text[digits + len] == '\0' || text[digits + len] == ' ');
+            if (ends) {
+                break;
+            }
+        }
+        if (unit == RG_ARRAY_LENGTH(units)) {
+            return false;
+        }
+        rg_buf_addf(&korean, "%s%.*s%s", found ? " " : "", (int)digits, text, units[unit].korean);
+        text += digits + len;
+        if (*text == '\0') {
+            rg_buf_add_span(out, rg_buf_span(&korean));
+            return true;
+        }
+        text++;
+    }
+    return false;
+}
+
+/* ---- Korean particles ---- */
+
+enum ending { ENDING_VOWEL, ENDING_RIEUL, ENDING_CONSONANT };
+
+/* How what a person reads at the end of the text ends; quotes and brackets are not read. */
+static enum ending ending_of(struct span text)
+{
+    /* 영 일 이 삼 사 오 육 칠 팔 구 */
+    static const enum ending digits[] = {
+        ENDING_CONSONANT, ENDING_RIEUL,     ENDING_VOWEL, ENDING_CONSONANT, ENDING_VOWEL,
+        ENDING_VOWEL,     ENDING_CONSONANT, ENDING_RIEUL, ENDING_RIEUL,     ENDING_VOWEL};
+    while (text.len > 0 && text.ptr[text.len - 1] && strchr(")]}>\"'` .", text.ptr[text.len - 1])) {
+        text.len--;
+    }
+    if (text.len == 0) {
+        return ENDING_VOWEL;
+    }
+    unsigned char last = (unsigned char)text.ptr[text.len - 1];
+    if (last >= '0' && last <= '9') {
+        return digits[last - '0'];
+    }
+    if (last < 0x80) {
+        last |= 0x20;
+        bool rieul = last == 'l';
+        return rieul ? ENDING_RIEUL : last == 'm' || last == 'n' ? ENDING_CONSONANT : ENDING_VOWEL;
+    }
+    if (text.len < 3) {
+        return ENDING_VOWEL;
+    }
+    const unsigned char *end = (const unsigned char *)text.ptr + text.len - 3;
+    unsigned code = (end[0] & 0x0fU) << 12 | (end[1] & 0x3fU) << 6 | (end[2] & 0x3fU);
+    if ((end[0] & 0xf0) != 0xe0 || code < 0xac00 || code > 0xd7a3) {
+        return ENDING_VOWEL;
+    }
+    unsigned final = (code - 0xac00) % 28; /* the syllables stand in this order in Unicode */
+    return final == 0 ? ENDING_VOWEL : final == 8 ? ENDING_RIEUL : ENDING_CONSONANT;
+}
+
+/* How many bytes of the template the particle takes; 0: there is none. */
+static size_t add_particle(const char *at, struct rg_buf *out)
+{
+    static const struct {
+        const char *both;
+        const char *behind_consonant;
+        const char *behind_vowel;
+    } particles[] = {
+        {"이(가)", "이", "가"}, {"을(를)", "을", "를"},   {"은(는)", "은", "는"},
+        {"와(과)", "과", "와"}, {"(으)로", "으로", "로"},
+    };
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(particles); i++) {
+        size_t len = strlen(particles[i].both);
+        if (strncmp(at, particles[i].both, len) != 0) {
+            continue;
+        }
+        enum ending ending = ending_of(rg_buf_span(out));
+        bool light = ending == ENDING_VOWEL || (ending == ENDING_RIEUL && at[0] == '(');
+        rg_buf_add_text(out, light ? particles[i].behind_vowel : particles[i].behind_consonant);
+        return len;
+    }
+    return 0;
+}
+
 void rg_phrase_render(const struct rg_diagnosis *diagnosis, const struct rg_phrase *phrase,
                       enum rg_language language, struct rg_buf *out)
 {
     RG_ASSERT(phrase->id < RG_PHRASE_COUNT);
     const char *text =
         language == RG_KOREAN ? phrase_texts[phrase->id].korean : phrase_texts[phrase->id].english;
+    bool behind_word = false;
     for (const char *at = text; *at; at++) {
-        if (at[0] == '{' && at[1] >= '0' && at[1] < '0' + RG_PHRASE_WORDS_MAX && at[2] == '}') {
-            rg_buf_add_text(out,
-                            rg_diagnosis_word_in(diagnosis, phrase->word[at[1] - '0'], language));
+        size_t particle = behind_word ? add_particle(at, out) : 0;
+        behind_word = false;
+        if (particle > 0) {
+            at += particle - 1;
+        } else if (at[0] == '{' && at[1] >= '0' && at[1] < '0' + RG_PHRASE_WORDS_MAX &&
+                   at[2] == '}') {
+            const char *word = rg_diagnosis_word_in(diagnosis, phrase->word[at[1] - '0'], language);
+            if (language != RG_KOREAN || !add_korean_duration(word, out)) {
+                rg_buf_add_text(out, word);
+            }
             at += 2;
+            behind_word = language == RG_KOREAN;
         } else {
             rg_buf_add_char(out, *at);
         }

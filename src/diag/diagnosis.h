@@ -294,6 +294,9 @@ const char *rg_urgency_name(enum rg_urgency urgency);
 size_t rg_incident_kinds(const struct rg_diagnosis *diagnosis, const struct rg_incident *incident,
                          struct rg_kind_sum *ret_sums, size_t room);
 
+/* "44 s", "2 min 3 s", "1 d 4 h"; "44초", "2분 3초", "1일 4시간". */
+void rg_duration_render(int64_t usec, enum rg_language language, struct rg_buf *out);
+
 /* Time as people read it: "2026-11-29 14:30:11 UTC", "+533.840 s after boot", "-". */
 void rg_when_render(struct rg_when when, enum rg_language language, struct rg_buf *out);
 

@@ -21,6 +21,7 @@
 #define KINDS_SHOWN   24
 #define ROW_HEIGHT    22
 #define LABEL_WIDTH   170
+#define LABEL_CHARS   26 /* that fit into it */
 #define PLOT_WIDTH    1000
 
 struct page {
@@ -88,7 +89,8 @@ static const char style[] =
     "code{overflow-wrap:anywhere}"
     "table{border-collapse:collapse;font-size:13px}td,th{border:1px solid var(--line);"
     "padding:2px 6px;text-align:left}"
-    ".scroll{overflow-x:auto}"
+    ".scroll{overflow-x:auto}.matrix tr>th:first-child{position:sticky;left:0;background:var(--bg);"
+    "white-space:nowrap;max-width:24em;overflow:hidden;text-overflow:ellipsis}"
     "svg{width:100%;border:1px solid var(--line);border-radius:8px;touch-action:none;"
     "cursor:grab;user-select:none}"
     "svg text{font:11px system-ui,sans-serif;fill:var(--fg)}"
@@ -105,10 +107,15 @@ static const char script[] =
     "var plot=svg.querySelector('.plot'),first=+svg.dataset.first,last=+svg.dataset.last,"
     "clock=svg.dataset.clock,a=0,b=1000,drag=null;"
     "function label(x){var t=first+(last-first)*x/1000;"
-    "if(clock==='boot')return '+'+(t/1e6).toFixed(1)+' s';"
-    "return new Date(t/1e3).toISOString().replace('T',' ').slice(0,19)}"
+    "var s=(last-first)/1e6*(b-a)/1000;"
+    "if(clock==='boot')return '+'+(t/1e6).toFixed(s>40?1:s>.4?3:6)+' s';"
+    "var d=new Date(t/1e3).toISOString().replace('T',' ').slice(0,s>10?19:23);"
+    "return x>a&&s<86400?d.slice(11):d}"
     "function draw(){var k=1000/(b-a);"
     "plot.setAttribute('transform','translate('+(170-a*k)+',0) scale('+k+',1)');"
+    /* What is drawn wider than it lasted stays as thin as it was. */
+    "plot.querySelectorAll('[data-w]').forEach(function(r){"
+    "r.setAttribute('width',Math.max(+r.dataset.w,+r.dataset.least/k))});"
     "svg.querySelectorAll('.tick').forEach(function(t,i){t.textContent=label(a+(b-a)*i/4)})}"
     "function zoom(f,at){var w=Math.min(1000,Math.max(.001,(b-a)*f));"
     "var x=a+(b-a)*at;a=Math.max(0,Math.min(1000-w,x-w*at));b=a+w;draw()}"
@@ -194,6 +201,17 @@ static double place(const struct axis *axis, int64_t usec)
     return width > 0 ? (double)(usec - axis->first) * 1000.0 / (double)width : 0;
 }
 
+/* A rectangle of the plot, at least so wide on the screen. */
+static void rectangle(const struct page *page, const char *class, double x, double width,
+                      double least)
+{
+    rg_buf_addf(page->out, "<rect class=\"%s\" x=\"%.4f\" width=\"%.4f\"", class, x,
+                RG_MAX(width, least));
+    if (width < 1000) {
+        rg_buf_addf(page->out, " data-w=\"%.4f\" data-least=\"%.1f\"", width, least);
+    }
+}
+
 static void bar(const struct page *page, const struct axis *axis, const struct rg_finding *finding)
 {
     size_t row = 0;
@@ -204,10 +222,9 @@ static void bar(const struct page *page, const struct axis *axis, const struct r
         return;
     }
     double x = place(axis, finding->axis_first);
-    double width = RG_MAX(place(axis, finding->axis_last) - x, 1.5);
-    rg_buf_addf(page->out,
-                "<rect class=\"%s\" x=\"%.3f\" y=\"%zu\" width=\"%.3f\" height=\"%d\"><title>",
-                effect_class(finding->effect), x, 24 + row * ROW_HEIGHT, width, ROW_HEIGHT - 8);
+    rectangle(page, effect_class(finding->effect), x, place(axis, finding->axis_last) - x, 1.5);
+    rg_buf_addf(page->out, " y=\"%zu\" height=\"%d\"><title>", 24 + row * ROW_HEIGHT,
+                ROW_HEIGHT - 8);
     word(page, finding->node);
     rg_buf_addf(page->out, " %s × %" PRIu64 ": ", finding->row->id, finding->count);
     escaped(page, finding->row->title[page->language]);
@@ -238,13 +255,54 @@ static void bands(const struct page *page, const struct axis *axis, size_t heigh
             continue;
         }
         double x = place(axis, first);
-        rg_buf_addf(
-            page->out,
-            "<rect class=\"band\" x=\"%.3f\" y=\"18\" width=\"%.3f\" height=\"%zu\"><title>%s "
-            "%zu</title></rect>",
-            x, RG_MAX(place(axis, last) - x, 3.0), height - 34, either(page, "Incident", "장애"),
-            i + 1);
+        rectangle(page, "band", x, place(axis, last) - x, 3.0);
+        rg_buf_addf(page->out, " y=\"18\" height=\"%zu\"><title>%s %zu</title></rect>", height - 34,
+                    either(page, "Incident", "장애"), i + 1);
     }
+}
+
+static bool begins_character(char byte)
+{
+    return ((unsigned char)byte & 0xc0) != 0x80;
+}
+
+/* The name of a node as the timeline has room for it: without its domain, then without its middle;
+ * pointing at it shows the whole. */
+static void label(const struct page *page, rg_word which)
+{
+    struct span name = rg_span_text(rg_diagnosis_word_in(page->diagnosis, which, page->language));
+    size_t characters = 0;
+    for (size_t i = 0; i < name.len; i++) {
+        characters += begins_character(name.ptr[i]);
+    }
+    ptrdiff_t dot = rg_span_find(name, '.');
+    bool numbers = name.len > 0 && name.ptr[0] >= '0' && name.ptr[0] <= '9';
+    if (characters > LABEL_CHARS && dot > 0 && !numbers) {
+        name = rg_span_head(name, (size_t)dot);
+        characters = 0;
+        for (size_t i = 0; i < name.len; i++) {
+            characters += begins_character(name.ptr[i]);
+        }
+    }
+    RG_BUF(text, 2048);
+    size_t at = 0;
+    for (size_t i = 0; i < name.len; i++) {
+        bool first = begins_character(name.ptr[i]);
+        bool left_out = characters > LABEL_CHARS && at > LABEL_CHARS / 2 - 1 &&
+                        at <= characters - LABEL_CHARS / 2;
+        if (characters > LABEL_CHARS && first && at == LABEL_CHARS / 2 - 1) {
+            rg_buf_add_text(&text, "…");
+            left_out = true;
+        }
+        at += first;
+        if (!left_out) {
+            rg_buf_add_char(&text, name.ptr[i]);
+        }
+    }
+    escaped(page, rg_buf_text(&text));
+    rg_buf_add_text(page->out, "<title>");
+    word(page, which);
+    rg_buf_add_text(page->out, "</title>");
 }
 
 static void one_axis(const struct page *page, const struct axis *axis)
@@ -279,7 +337,7 @@ static void one_axis(const struct page *page, const struct axis *axis)
     rg_buf_add_text(page->out, "</g></g>");
     for (size_t i = 0; i < axis->node_count; i++) {
         rg_buf_addf(page->out, "<text x=\"4\" y=\"%zu\">", 36 + i * ROW_HEIGHT);
-        word(page, axis->nodes[i]);
+        label(page, axis->nodes[i]);
         rg_buf_addf(page->out,
                     "</text><line class=\"axis\" x1=\"0\" x2=\"1180\" y1=\"%zu\" y2=\"%zu\"/>",
                     20 + (i + 1) * ROW_HEIGHT, 20 + (i + 1) * ROW_HEIGHT);
@@ -374,7 +432,9 @@ static void matrix(const struct page *page)
     }
     rg_buf_add_text(page->out, "</tr>");
     for (size_t n = 0; n < nodes; n++) {
-        rg_buf_add_text(page->out, "<tr><th>");
+        rg_buf_add_text(page->out, "<tr><th title=\"");
+        word(page, diagnosis->nodes[n].name);
+        rg_buf_add_text(page->out, "\">");
         word(page, diagnosis->nodes[n].name);
         rg_buf_add_text(page->out, "</th>");
         for (size_t t = 0; t < targets; t++) {
@@ -455,6 +515,11 @@ static void facts(const struct page *page, const struct rg_incident *incident)
     when(page, incident->first);
     rg_buf_add_text(page->out, " – ");
     when(page, incident->last);
+    if (incident->duration_usec > 0) {
+        rg_buf_add_text(page->out, " (");
+        rg_duration_render(incident->duration_usec, page->language, page->out);
+        rg_buf_add_char(page->out, ')');
+    }
     rg_buf_addf(page->out, "</td></tr><tr><th>%s</th><td>%s ", either(page, "Scope", "범위"),
                 rg_scope_label(incident->scope, page->language));
     word(page, incident->element);
@@ -513,7 +578,7 @@ static void one_incident(const struct page *page, const struct rg_incident *inci
             escaped(page, sums[i].row->title[page->language]);
             rg_buf_addf(page->out, " <span class=\"soft\">%s, ", sums[i].row->id);
             if (sums[i].nodes > 1) {
-                rg_buf_addf(page->out, "%zu %s", sums[i].nodes, either(page, "nodes", "개 노드"));
+                rg_buf_addf(page->out, "%zu%s", sums[i].nodes, either(page, " nodes", "개 노드"));
             } else {
                 word(page, sums[i].node);
             }
@@ -593,12 +658,15 @@ void rg_diagnosis_html(const struct rg_diagnosis *diagnosis, enum rg_language la
                 language == RG_KOREAN ? "ko" : "en", title);
     rg_buf_add_text(out, style);
     rg_buf_addf(out, "</style></head><body><h1>%s</h1><p class=\"soft\">", title);
-    when(&page, diagnosis->first);
-    rg_buf_add_text(out, " – ");
-    when(&page, diagnosis->last);
-    rg_buf_addf(out, ", %zu %s, %" PRIu64 " %s</p>", diagnosis->node_count,
-                either(&page, "nodes", "개 노드"), diagnosis->coverage.lines,
-                either(&page, "lines", "줄"));
+    if (diagnosis->first.kind != RG_WHEN_UNKNOWN) {
+        when(&page, diagnosis->first);
+        rg_buf_add_text(out, " – ");
+        when(&page, diagnosis->last);
+        rg_buf_add_text(out, ", ");
+    }
+    rg_buf_addf(out, "%zu%s, %" PRIu64 "%s</p>", diagnosis->node_count,
+                either(&page, " nodes", "개 노드"), diagnosis->coverage.lines,
+                either(&page, " lines", "줄"));
     if (!diagnosis->incident_count) {
         rg_buf_addf(out, "<p>%s</p>",
                     either(&page, "No incident found.", "장애가 발견되지 않았습니다."));
@@ -612,8 +680,8 @@ void rg_diagnosis_html(const struct rg_diagnosis *diagnosis, enum rg_language la
         one_incident(&page, &diagnosis->incidents[i]);
     }
     if (diagnosis->incidents_left_out) {
-        rg_buf_addf(out, "<p>%zu %s</p>", diagnosis->incidents_left_out,
-                    either(&page, "further incidents are left out", "개의 장애는 생략되었습니다"));
+        rg_buf_addf(out, "<p>%zu%s</p>", diagnosis->incidents_left_out,
+                    either(&page, " further incidents are left out", "건의 장애는 생략했습니다"));
     }
     foot(&page);
     rg_buf_add_text(out, "<script>");

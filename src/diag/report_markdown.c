@@ -108,7 +108,9 @@ static void table(const struct page *page, const struct rg_incident *incident)
     row(page, "Last seen", "마지막 발생");
     when(page, incident->last);
     if (incident->duration_usec > 0) {
-        rg_buf_addf(page->out, " (%" PRId64 " s)", incident->duration_usec / 1000000);
+        rg_buf_add_text(page->out, " (");
+        rg_duration_render(incident->duration_usec, page->language, page->out);
+        rg_buf_add_char(page->out, ')');
     }
     rg_buf_add_text(page->out, " |\n");
     words_row(page, "Nodes", "노드", &incident->nodes);
@@ -265,7 +267,7 @@ static void one_incident(const struct page *page, const struct rg_incident *inci
         escaped(page, sums[i].row->title[page->language]);
         rg_buf_addf(page->out, " (%s), ", sums[i].row->id);
         if (sums[i].nodes > 1) {
-            rg_buf_addf(page->out, "%zu %s", sums[i].nodes, either(page, "nodes", "개 노드"));
+            rg_buf_addf(page->out, "%zu%s", sums[i].nodes, either(page, " nodes", "개 노드"));
         } else {
             escaped(page, rg_diagnosis_word_in(page->diagnosis, sums[i].node, page->language));
         }
@@ -284,12 +286,15 @@ void rg_diagnosis_markdown(const struct rg_diagnosis *diagnosis, enum rg_languag
     rg_buf_addf(out, "# %s\n\n",
                 either(&page, "Lustre and RDMA incident report", "Lustre RDMA 장애 보고서"));
     rg_buf_addf(out, "%s: ", either(&page, "Logs", "로그"));
-    when(&page, diagnosis->first);
-    rg_buf_add_text(out, " – ");
-    when(&page, diagnosis->last);
-    rg_buf_addf(out, ", %zu %s, %" PRIu64 " %s\n", diagnosis->node_count,
-                either(&page, "nodes", "개 노드"), diagnosis->coverage.lines,
-                either(&page, "lines", "줄"));
+    if (diagnosis->first.kind != RG_WHEN_UNKNOWN) {
+        when(&page, diagnosis->first);
+        rg_buf_add_text(out, " – ");
+        when(&page, diagnosis->last);
+        rg_buf_add_text(out, ", ");
+    }
+    rg_buf_addf(out, "%zu%s, %" PRIu64 "%s\n", diagnosis->node_count,
+                either(&page, " nodes", "개 노드"), diagnosis->coverage.lines,
+                either(&page, " lines", "줄"));
     if (!diagnosis->incident_count) {
         rg_buf_addf(out, "\n%s\n",
                     either(&page, "No incident was found.", "장애가 발견되지 않았습니다."));
@@ -298,9 +303,8 @@ void rg_diagnosis_markdown(const struct rg_diagnosis *diagnosis, enum rg_languag
         one_incident(&page, &diagnosis->incidents[i]);
     }
     if (diagnosis->incidents_left_out) {
-        rg_buf_addf(
-            out, "\n%zu %s\n", diagnosis->incidents_left_out,
-            either(&page, "further incidents are left out.", "개의 장애는 생략되었습니다."));
+        rg_buf_addf(out, "\n%zu%s\n", diagnosis->incidents_left_out,
+                    either(&page, " further incidents are left out.", "건의 장애는 생략했습니다."));
     }
     list(&page, "Clocks", "시각", &diagnosis->clocks);
     list(&page, "State among the inputs (a snapshot, not an event)",

@@ -121,7 +121,9 @@ static void times(const struct page *page, const struct rg_incident *incident)
     if (incident->last.kind != RG_WHEN_UNKNOWN && incident->duration_usec > 0) {
         rg_buf_add_text(page->out, " – ");
         rg_when_render(incident->last, page->language, page->out);
-        rg_buf_addf(page->out, " (%" PRId64 " s)", incident->duration_usec / 1000000);
+        rg_buf_add_text(page->out, " (");
+        rg_duration_render(incident->duration_usec, page->language, page->out);
+        rg_buf_add_char(page->out, ')');
     }
     if (incident->open) {
         rg_buf_add_text(page->out, either(page, ", no end in the logs", ", 로그에 종료 없음"));
@@ -247,10 +249,10 @@ static void head(const struct page *page)
     const struct rg_diagnosis *diagnosis = page->diagnosis;
     rg_buf_addf(page->out, "%s%s%s\n", page->ink.bold,
                 either(page, "Railgate diagnosis", "Railgate 진단"), page->ink.off);
-    rg_buf_addf(page->out, "  %" PRIu64 " %s, %" PRIu64 " %s, %zu %s\n", diagnosis->coverage.lines,
-                either(page, "lines", "줄"), diagnosis->coverage.matched,
-                either(page, "known messages", "개의 알려진 메시지"), diagnosis->node_count,
-                either(page, "nodes", "개 노드"));
+    rg_buf_addf(page->out, "  %" PRIu64 "%s, %" PRIu64 "%s, %zu%s\n", diagnosis->coverage.lines,
+                either(page, " lines", "줄"), diagnosis->coverage.matched,
+                either(page, " known messages", "건의 알려진 메시지"), diagnosis->node_count,
+                either(page, " nodes", "개 노드"));
     if (diagnosis->first.kind != RG_WHEN_UNKNOWN) {
         rg_buf_add_text(page->out, "  ");
         rg_when_render(diagnosis->first, page->language, page->out);
@@ -261,11 +263,11 @@ static void head(const struct page *page)
     size_t shown = RG_MIN(diagnosis->node_count, (size_t)40);
     for (size_t i = 0; i < shown; i++) {
         const struct rg_node_summary *node = &diagnosis->nodes[i];
-        rg_buf_addf(page->out, "  %s  %s, %" PRIu64 " %s", word(page, node->name),
+        rg_buf_addf(page->out, "  %s  %s, %" PRIu64 "%s", word(page, node->name),
                     rg_role_label(node->role, page->language), node->lines,
-                    either(page, "lines", "줄"));
+                    either(page, " lines", "줄"));
         if (node->boots > 1) {
-            rg_buf_addf(page->out, ", %u %s", node->boots, either(page, "boots", "회 부팅"));
+            rg_buf_addf(page->out, ", %u%s", node->boots, either(page, " boots", "회 부팅"));
         }
         if (node->version) {
             rg_buf_addf(page->out, ", Lustre %s", word(page, node->version));
@@ -300,10 +302,10 @@ static void noise(const struct page *page)
     if (known == diagnosis->noise_count) {
         return;
     }
-    rg_buf_addf(page->out, "\n%s%" PRIu64 " %s%s\n", page->ink.bold,
+    rg_buf_addf(page->out, "\n%s%" PRIu64 "%s%s\n", page->ink.bold,
                 diagnosis->coverage.error_looking,
-                either(page, "lines look like errors and match no rule",
-                       "줄은 오류로 보이지만 규칙에 없음"),
+                either(page, " lines look like errors and match no rule",
+                       "줄은 오류로 보이지만 해당하는 규칙이 없습니다"),
                 page->ink.off);
     size_t shown = RG_MIN(diagnosis->noise_count, known + 10);
     for (size_t i = known; i < shown; i++) {
@@ -328,9 +330,9 @@ void rg_diagnosis_text(const struct rg_diagnosis *diagnosis, enum rg_language la
         one_incident(&page, &diagnosis->incidents[i]);
     }
     if (diagnosis->incidents_left_out) {
-        rg_buf_addf(out, "\n%zu %s\n", diagnosis->incidents_left_out,
-                    either(&page, "further incidents are left out: too many to tell apart",
-                           "개의 장애는 생략되었습니다"));
+        rg_buf_addf(out, "\n%zu%s\n", diagnosis->incidents_left_out,
+                    either(&page, " further incidents are left out: too many to tell apart",
+                           "건의 장애는 너무 많아 생략했습니다"));
     }
     noise(&page);
     if (diagnosis->state_notes.count || diagnosis->clocks.count || diagnosis->holes.count ||

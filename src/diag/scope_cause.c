@@ -15,6 +15,9 @@ void rg_scope_storage(struct rg_view *view)
     rg_host_id host = rg_view_speaker(view, view->cause);
     if (target) {
         rg_view_set_scope(view, RG_SCOPE_TARGET, target);
+        if (rg_view_target_kind(view, target) != RG_TARGET_NONE) {
+            view->ok &= rg_words_add(&view->incident->targets, target);
+        }
     } else {
         rg_view_set_scope(view, rg_view_is_server(view, host) ? RG_SCOPE_TARGET : RG_SCOPE_NODE,
                           view->cause->device ? view->cause->device : rg_view_name(view, host));

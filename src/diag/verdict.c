@@ -221,6 +221,13 @@ static void judge_delay(struct rg_view *view)
             return;
         }
     }
+    const struct rg_run *cause = view->cause;
+    if (cause && cause->trait.flags & RG_TRAIT_STORAGE && cause->row->layer == RG_LAYER_BACKEND &&
+        !rg_row_is(cause->row, "BE-ENOSPC")) {
+        incident->data = RG_DATA_UNKNOWN;
+        rg_view_say(view, &incident->data_reasons, RG_PHRASE_DATA_BENEATH, incident->element, 0, 0);
+        return;
+    }
     rg_view_say(view, &incident->data_reasons, RG_PHRASE_DATA_QUIET, 0, 0, 0);
 }
 

@@ -237,6 +237,7 @@ def ours(text, found):
                         html.escape(line),
                         html.escape(line).replace("&#x27;", "&#39;")):
             text = text.replace(written, " ")
+    text = re.sub(r'<text x="4"[^>]*>[^<]*', " ", text)  # names of nodes, cut short
     text = re.sub(r"(?ms)^```$.*?^```$|<(style|script|code|pre)\b.*?</\1>|<title>[^<]*</title>", " ", text)
     text = re.sub(r'[A-Z0-9]+(-[A-Z0-9]+)+|"[^"\n]*"|&quot;.*?&quot;', " ", text)
     text = re.sub(r"<[^>]*>|&[a-z]+;|`[^`\n]*`|(?m:^ *(\$.*?|>.*)(  #|$))", " ", text)
@@ -260,6 +261,38 @@ def test_korean_reports_are_korean(tmp_path, path, words):
     assert re.search("[가-힣]", left)
     for line in left.splitlines():
         assert not ENGLISH.search(line), line
+
+
+def test_korean_particles_and_durations():
+    """The particle is the one that fits the name; nothing is left in two forms."""
+    def report(target, nid="192.0.2.7@o2ib"):
+        text = "".join(cluster.gone(node, 0, target, nid) + cluster.restored(node, 130, target, nid)
+                       for node in ("gpu01", "gpu02"))
+        return run("--markdown", "--lang", "ko", "-", stdin=text.encode()).stdout.decode()
+    assert "192.0.2.7@o2ib와의" in report("scr-OST0000")
+    assert "동안 대기" in report("scr-OST0000") and re.search("2분 [0-9]+초", report("scr-OST0000"))
+    head = "UUID 1K-blocks Used Available Use% Mounted on\n"
+    for index, particle in ("1", "이"), ("2", "가"), ("3", "이"), ("c", "가"):
+        text = head + f"scr-OST000{index}_UUID : inactive device\n"
+        out = run("--lang", "ko", "-", stdin=text.encode()).stdout.decode()
+        assert f"scr-OST000{index}{particle} “inactive" in out
+    for path in EVERY:
+        assert not re.search(r"(?<!\w)[^ ]*(이\(가\)|을\(를\)|은\(는\)|와\(과\)|\(으\)로)",
+                             run("--markdown", "--lang", "ko", path).stdout.decode()), path
+
+
+def test_the_timeline_has_room_for_names(tmp_path):
+    log = tmp_path / "x.log"
+    names = [f"gpu-node-with-a-very-long-name-{i:03d}.cluster.example.org" for i in range(3)] + ["gpu01"]
+    log.write_text("".join(cluster.gone(name, 0, "scr-OST0000", "192.0.2.7@o2ib")
+                           + cluster.restored(name, 7200, "scr-OST0000", "192.0.2.7@o2ib") for name in names))
+    page = page_of(tmp_path, log)
+    labels = re.findall(r'<text x="4"[^>]*>([^<]*)<title>([^<]*)</title>', page)
+    assert [whole for _, whole in labels] == names
+    assert all(len(shown) <= 26 for shown, _ in labels) and len({shown for shown, _ in labels}) == 4
+    # A moment is drawn wider than it was, and says how wide it was, so that zooming does not widen it.
+    for width, real in re.findall(r'<rect class="fault"[^>]* width="([0-9.]+)" data-w="([0-9.]+)"', page):
+        assert float(real) < 0.1 < float(width)
 
 
 def test_korean_clocks_and_holes(tmp_path):
