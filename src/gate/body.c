@@ -111,13 +111,31 @@ static int read_content_md5(struct rg_body *body, struct rg_error *err)
     return 0;
 }
 
+/* Of an algorithm we do not know. */
+static bool is_unknown_checksum(struct span name)
+{
+    struct span prefix = RG_SPAN_LITERAL("x-amz-checksum-");
+    enum rg_checksum_algorithm algorithm;
+    if (name.len <= prefix.len || !rg_span_is_nocase(rg_span_head(name, prefix.len), prefix.ptr)) {
+        return false;
+    }
+    struct span rest = rg_span_skip(name, prefix.len);
+    return !rg_span_is_nocase(rest, "algorithm") && !rg_span_is_nocase(rest, "type") &&
+           !rg_span_is_nocase(rest, "mode") && !rg_checksum_from_header(name, &algorithm);
+}
+
 int rg_body_stated_checksum(struct rg_call *call, struct rg_checksum *ret_checksum,
                             struct rg_error *err)
 {
     struct rg_checksum found = RG_CHECKSUM_INIT;
     for (size_t i = 0; i < call->header_count; i++) {
         enum rg_checksum_algorithm algorithm;
-        if (!rg_checksum_from_header(call->headers[i].name, &algorithm)) {
+        struct span name = call->headers[i].name;
+        if (is_unknown_checksum(name)) {
+            return rg_failf(err, RG_INVALID_REQUEST,
+                            "%.*s is not supported: it could not be verified.", RG_SPAN_ARG(name));
+        }
+        if (!rg_checksum_from_header(name, &algorithm)) {
             continue;
         }
         if (found.algorithm != RG_CHECKSUM_NONE) {

@@ -43,21 +43,28 @@ static bool range_is_current(const struct rg_call *call, const struct rg_object_
     return rg_etag_list_matches(text, rg_span_text(info->meta.etag));
 }
 
-static int select_part(struct rg_call *call, const struct rg_object_info *info, struct span number,
-                       struct selection *ret_selection, struct rg_error *err)
+/* What is wrong whatever the object is like is said whether there is one or not. */
+static int read_part(struct rg_call *call, struct selection *ret_selection, struct rg_error *err)
 {
+    struct span number;
     struct span range;
+    *ret_selection = (struct selection){0};
+    if (!rg_call_param(call, "partNumber", &number)) {
+        return 0;
+    }
     if (rg_call_header(call, "range", &range)) {
         return rg_failf(err, RG_INVALID_REQUEST,
                         "Cannot specify both Range header and partNumber query parameter");
     }
     uint32_t most = (uint32_t)call->settings->part_count_max;
-    int rc = rg_part_number_parse(number, most, &ret_selection->part, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = rg_range_of_part(info->meta.parts, info->meta.part_count, info->size, ret_selection->part,
-                          &ret_selection->range, err);
+    return rg_part_number_parse(number, most, &ret_selection->part, err);
+}
+
+static int select_part(struct rg_call *call, const struct rg_object_info *info,
+                       struct selection *ret_selection, struct rg_error *err)
+{
+    int rc = rg_range_of_part(info->meta.parts, info->meta.part_count, info->size,
+                              ret_selection->part, &ret_selection->range, err);
     if (rc == -RG_INVALID_PART_NUMBER) {
         char text[24];
         snprintf(text, sizeof text, "%" PRIu32, ret_selection->part);
@@ -90,12 +97,8 @@ static int select_range(struct rg_call *call, const struct rg_object_info *info,
 static int select_bytes(struct rg_call *call, const struct rg_object_info *info,
                         struct selection *ret_selection, struct rg_error *err)
 {
-    struct span number;
-    ret_selection->part = 0;
-    if (rg_call_param(call, "partNumber", &number)) {
-        return select_part(call, info, number, ret_selection, err);
-    }
-    return select_range(call, info, ret_selection, err);
+    return ret_selection->part ? select_part(call, info, ret_selection, err)
+                               : select_range(call, info, ret_selection, err);
 }
 
 static int select_wanted(struct rg_call *call, const struct rg_object_info *info,
@@ -211,6 +214,9 @@ int rg_verb_get_object(struct rg_call *call, struct rg_error *err)
         rc = rg_object_check_overrides(call, err);
     }
     if (rc == 0) {
+        rc = read_part(call, &selection, err);
+    }
+    if (rc == 0) {
         rc = rg_object_open(call, call->bucket, call->key, &opened, err);
     }
     if (rc < 0) {
@@ -262,14 +268,9 @@ int rg_verb_get_object(struct rg_call *call, struct rg_error *err)
 
 /* ---- GetObjectAttributes ---- */
 
-static int read_wanted(struct rg_call *call, struct rg_xml_attributes *ret_wanted,
-                       struct rg_error *err)
+static int read_names(struct rg_call *call, struct span list, struct rg_xml_attributes *ret_wanted,
+                      bool *any, struct rg_error *err)
 {
-    struct span list;
-    bool any = false;
-    if (!rg_call_header(call, "x-amz-object-attributes", &list)) {
-        list = RG_SPAN_EMPTY;
-    }
     const struct {
         const char *name;
         bool *wanted;
@@ -286,10 +287,28 @@ static int read_wanted(struct rg_call *call, struct rg_xml_attributes *ret_wante
         }
         if (i < RG_ARRAY_LENGTH(attributes)) {
             *attributes[i].wanted = true;
-            any = true;
+            *any = true;
         } else if (name.len) {
             return rg_call_invalid(call, "x-amz-object-attributes", name,
                                    "Invalid attribute name specified.", err);
+        }
+    }
+    return 0;
+}
+
+/* A list in one field, or a field for each name, as the SDK for Go sends it. */
+static int read_wanted(struct rg_call *call, struct rg_xml_attributes *ret_wanted,
+                       struct rg_error *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < call->header_count; i++) {
+        const struct rg_header *field = &call->headers[i];
+        if (!rg_span_is_nocase(field->name, "x-amz-object-attributes")) {
+            continue;
+        }
+        int rc = read_names(call, field->value, ret_wanted, &any, err);
+        if (rc < 0) {
+            return rc;
         }
     }
     if (!any) {

@@ -43,12 +43,9 @@ static bool split(struct span text, struct span *ret_first, struct span *ret_las
         return false;
     }
     struct span last = rg_span_skip(text, 6);
-    *ret_first = rg_span_trim(rg_span_cut(&last, '-'));
-    if (!last.ptr) {
-        return false;
-    }
-    *ret_last = rg_span_trim(last);
-    return true;
+    *ret_first = rg_span_cut(&last, '-');
+    *ret_last = last;
+    return last.ptr != NULL;
 }
 
 static int refuse(uint64_t size, struct rg_error *err)

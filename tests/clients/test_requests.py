@@ -543,6 +543,44 @@ def test_multipart(call, s3, bucket):
     call("DELETE", f"/{bucket}", 204)
 
 
+def test_attributes_in_fields_of_their_own(gateway, call, bucket):
+    """As the AWS SDK for Go sends them."""
+    call("PUT", f"/{bucket}/k", body=b"abc")
+
+    def ask(*names):
+        headers = {"x-amz-object-attributes": ",".join(names)}
+        raw.sign("GET", gateway.host, f"/{bucket}/k", [("attributes", "")], headers, raw.UNSIGNED)
+        headers["x-amz-object-attributes"] = list(names)
+        return raw.send(gateway, "GET", f"/{bucket}/k?attributes=", headers)
+
+    document = check(ask("ETag", "ObjectSize"), 200).xml()
+    assert document.findtext("ETag") and document.findtext("ObjectSize") == "3"
+    check(ask("ETag", "Nonsense"), 400, "InvalidArgument")
+
+
+def test_composite_checksums_are_stated_part_by_part(call, s3, bucket):
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="m", ChecksumAlgorithm="SHA256")["UploadId"]
+    part = s3.upload_part(Bucket=bucket, Key="m", UploadId=upload, PartNumber=1, Body=b"x", ChecksumAlgorithm="SHA256")
+    answer = call("POST", f"/{bucket}/m", 400, "InvalidRequest", query={"uploadId": upload},
+                  body=complete_xml([(1, part["ETag"])]))
+    assert b"It was missing for part 1" in answer.body
+    call("HEAD", f"/{bucket}/m", 404)
+    done = s3.complete_multipart_upload(Bucket=bucket, Key="m", UploadId=upload, MultipartUpload={"Parts": [
+        {"PartNumber": 1, "ETag": part["ETag"], "ChecksumSHA256": part["ChecksumSHA256"]}]})
+    assert done["ChecksumSHA256"].endswith("=-1")
+
+
+def test_checksums_nobody_can_verify_are_refused(call, bucket):
+    call("PUT", f"/{bucket}/k", 400, "InvalidRequest", body=b"x", headers={"x-amz-checksum-sha512": "AAAA"})
+    call("PUT", f"/{bucket}/k", 400, "InvalidRequest", body=b"x", headers={"x-amz-checksum-xxhash64": "AAAA"})
+    call("GET", f"/{bucket}/k", 404, "NoSuchKey")
+
+
+def test_part_numbers_are_judged_before_the_object(call, bucket):
+    call("GET", f"/{bucket}/none", 400, "InvalidArgument", query={"partNumber": "0"})
+    call("GET", f"/{bucket}/none", 404, "NoSuchKey", query={"partNumber": "1"})
+
+
 def test_multipart_refusals(call, s3, bucket):
     upload = start_upload(s3, bucket)
     one, two, three = (s3.upload_part(Bucket=bucket, Key="m", UploadId=upload, PartNumber=n, Body=b"x" * n)["ETag"]

@@ -709,9 +709,18 @@ static int answer_again(struct upload *upload, const struct rg_complete_request 
 }
 
 /* A part must be there, and be the one that the client means. */
-static int check_part(const struct rg_complete_part *wanted, const struct rg_part_info *part,
-                      struct rg_error *err)
+static int check_part(const struct rg_upload_info *upload, const struct rg_complete_part *wanted,
+                      const struct rg_part_info *part, struct rg_error *err)
 {
+    if (upload->checksum_algorithm != RG_CHECKSUM_NONE &&
+        upload->checksum_type == RG_CHECKSUM_COMPOSITE &&
+        wanted->checksum.algorithm == RG_CHECKSUM_NONE) {
+        return rg_failf(err, RG_INVALID_REQUEST,
+                        "The upload was created using a %s checksum. The complete request must "
+                        "include the checksum for each part. It was missing for part %u in the "
+                        "request.",
+                        rg_checksum_name(upload->checksum_algorithm), wanted->number);
+    }
     if (strcmp(wanted->etag, part->etag) != 0) {
         return rg_fail(err, RG_INVALID_PART);
     }
@@ -734,7 +743,7 @@ static int gather_parts(struct completion *completion, struct rg_error *err)
     for (size_t i = 0; i < request->count; i++) {
         struct rg_part_info part;
         int rc = read_part(completion->upload->fd, request->parts[i].number, &part, err);
-        rc = rc ? rc : check_part(&request->parts[i], &part, err);
+        rc = rc ? rc : check_part(&completion->upload->info, &request->parts[i], &part, err);
         if (rc) {
             return rc;
         }
@@ -849,7 +858,7 @@ static int append_part(struct completion *completion, struct rg_writer *writer, 
     struct rg_part_info part;
     rg_autoclose int fd = -1;
     int rc = open_part(completion->upload->fd, wanted->number, &part, &fd, err);
-    rc = rc ? rc : check_part(wanted, &part, err);
+    rc = rc ? rc : check_part(&completion->upload->info, wanted, &part, err);
     if (rc) {
         return rc == -RG_INVALID_PART && !still_there(completion->upload->fd)
                    ? rg_fail(err, RG_NO_SUCH_UPLOAD)
@@ -896,7 +905,8 @@ static int move_part(struct completion *completion, struct rg_written *written, 
     struct rg_part_info part;
     struct rg_posix_temp temp = {.fd = -1, .directory_fd = -1, .mount = upload->bucket->mount};
     rc = open_part(upload->fd, completion->request->parts[0].number, &part, &temp.fd, err);
-    rc = rc ? rc : check_part(&completion->request->parts[0], &part, err);
+    rc =
+        rc ? rc : check_part(&completion->upload->info, &completion->request->parts[0], &part, err);
     if (rc == 0) {
         part_name(part.number, temp.name);
         temp.directory_fd = fcntl(upload->fd, F_DUPFD_CLOEXEC, 0);
