@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "rdma/deposit.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -284,6 +285,26 @@ static int consume(const struct rg_plane_transfer *transfer, struct span bytes,
     return 0;
 }
 
+/* To the transfer's file, or, where it has none, to its consumer alone. */
+static int store_push(struct rg_session *session, const struct rg_plane_transfer *transfer,
+                      struct span bytes, struct rg_transfer_report *report, struct rg_error *err)
+{
+    const atomic_bool *cancel = rg_session_cancel(session);
+    if (transfer->fd < 0) {
+        return consume(transfer, bytes, cancel, err);
+    }
+    const struct rg_deposit deposit = {
+        .bytes = bytes,
+        .file = {.fd = transfer->fd, .direct_fd = -1},
+        .file_offset = transfer->file_offset,
+        .allow_uring = true,
+        .cancel = cancel,
+        .consume = transfer->consume,
+        .consume_context = transfer->consume_context,
+    };
+    return rg_deposit_run(&deposit, &report->disk_ns, err);
+}
+
 static int take_push(struct rg_planes *planes, struct rg_session *session,
                      const struct rg_plane_transfer *transfer, struct rg_plane_result *result,
                      struct rg_error *err)
@@ -297,10 +318,9 @@ static int take_push(struct rg_planes *planes, struct rg_session *session,
         rg_session_await_push(session, (uint32_t)planes->settings->rdma_push_budget, &bytes, err);
     report.wire_ns = rg_clock_ns() - start_ns;
     if (rc == 0) {
-        rc = consume(transfer, bytes, rg_session_cancel(session), err);
+        rc = store_push(session, transfer, bytes, &report, err);
     }
     report.wall_ns = rg_clock_ns() - start_ns;
-    report.disk_ns = report.wall_ns - report.wire_ns;
     report.bytes = bytes.len;
     report.cause = rg_session_lane(session)->cause;
     rg_plane_count(plane, transfer, &report, rc == 0);

@@ -668,12 +668,21 @@ struct receiving {
     struct rg_hasher *hasher;
 };
 
+static int see_bytes(void *context, struct span bytes, struct rg_error *err)
+{
+    struct receiving *receiving = context;
+    (void)err;
+    rg_body_see(receiving->body, bytes);
+    rg_hasher_update(receiving->hasher, bytes);
+    return 0;
+}
+
+/* Where there is no file to write to: the store finds its own words for that. */
 static int store_bytes(void *context, struct span bytes, struct rg_error *err)
 {
     struct receiving *receiving = context;
     struct rg_writing *writing = receiving->writing;
-    rg_body_see(receiving->body, bytes);
-    rg_hasher_update(receiving->hasher, bytes);
+    (void)see_bytes(context, bytes, err);
     return rg_store_writer_write(writing->store, writing->writer, bytes.ptr, bytes.len, err);
 }
 
@@ -688,18 +697,22 @@ int rg_push_receive(struct rg_call *call, struct rg_body *body, struct rg_writin
         return rc;
     }
     struct receiving receiving = {.body = body, .writing = writing, .hasher = &hasher};
+    int fd = rg_store_writer_fd(writing->store, writing->writer);
     struct rg_plane_transfer transfer = {
         .use = call->operation == RG_OP_UPLOAD_PART ? RG_PLANE_PART : RG_PLANE_PUT,
         .length = call->rdma.window.length,
-        .fd = -1,
+        .fd = fd,
         .account = call->account.access_key,
-        .consume = store_bytes,
+        .consume = fd < 0 ? store_bytes : see_bytes,
         .consume_context = &receiving,
     };
     struct rg_plane_result result;
     rc = rg_planes_push_take(call->gate->planes, RG_TAKE(call->rdma.session), &transfer, &result,
                              err);
     rc = end_move(call, rc, transfer.length, &result, err);
+    if (rc == 0 && fd >= 0) {
+        rc = rg_store_writer_written(writing->store, writing->writer, transfer.length, err);
+    }
     if (rc == 0) {
         rc = finish_hash(call, &hasher, err);
     }
