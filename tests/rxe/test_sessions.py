@@ -625,6 +625,53 @@ def wait_for_rail(gateway, up, seconds=60):
         time.sleep(0.2)
 
 
+class LongClient:
+    """One client of the library over all of it (rxe-client): puts an object, says by which path."""
+
+    def __init__(self, gateway, transports):
+        environment = gateways.clean_environment(
+            AWS_ACCESS_KEY_ID=gateways.ACCESS_KEY, AWS_SECRET_ACCESS_KEY=gateways.SECRET_KEY,
+            AWS_ENDPOINT_URL=gateway.endpoint)
+        self.process = subprocess.Popen([os.path.join(BUILD, "tests/rxe/rxe-client"), transports], text=True,
+                                        env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def put(self, key):
+        self.process.stdin.write(key + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def put_until(self, key, path, seconds=60):
+        deadline = time.monotonic() + seconds
+        while (said := self.put(key)) != path:
+            assert time.monotonic() < deadline, said
+            time.sleep(0.2)
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait(60) == 0
+
+
+def test_link_down_under_clients(rc):
+    """Clients that were open before go on by HTTP, and by RDMA again when the link is back."""
+    clients = [LongClient(rc, transports) for transports in ("rc", "hipobj-rc-v2")]
+    for one in clients:
+        assert one.put("under") == "rdma:rc"
+    subprocess.run(["ip", "link", "set", "roce0", "down"], check=True)
+    try:
+        for one in clients:
+            assert one.put("under-down").startswith("http:")
+        wait_for_rail(rc, False)
+        for one in clients:
+            assert one.put("under-down").startswith("http:")
+    finally:
+        subprocess.run(["ip", "link", "set", "roce0", "up"], check=True)
+    wait_for_rail(rc, True, 90)
+    for one in clients:
+        one.put_until("under-up", "rdma:rc")
+        one.end()
+    assert stored(rc, "under") == stored(rc, "under-down") == stored(rc, "under-up")
+
+
 def test_link_down(rc, endpoint, tmp_path):
     source = tmp_path / "source"
     source.write_bytes(data.content("link", 3 * SLOT))
