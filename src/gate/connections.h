@@ -37,6 +37,7 @@ struct rg_connection {
     void *server;
     int fd;
     bool is_tls;
+    bool is_over; /* one of more than are served: told so, and closed */
     const char *tls_version;
     const char *tls_cipher;
     void *tls_session;

@@ -742,6 +742,11 @@ static enum MHD_Result begin(struct rg_connection *connection, struct MHD_Connec
         run_here(connection, server->config.refused);
         return send_early(connection, wire);
     }
+    if (connection->is_over) {
+        atomic_fetch_add(&server->busy, 1);
+        run_here(connection, server->config.busy);
+        return send_early(connection, wire);
+    }
     bool small = !head->chunked && head->content_length <= RG_EXCHANGE_SMALL_BODY;
     if (head->has_body && (!small || head->expects_continue)) {
         return begin_pass(connection, wire);
@@ -994,11 +999,11 @@ static enum MHD_Result admit(void *context, const struct sockaddr *address, sock
     (void)address_len;
     struct rg_http_server *server = context;
     atomic_fetch_add(&server->accepted, 1);
-    if (atomic_load(&server->connections.count) < server->config.connections_max) {
-        return MHD_YES;
+    unsigned count = atomic_load(&server->connections.count);
+    if (count >= server->config.connections_max) {
+        atomic_fetch_add(&server->refused_connections, 1);
     }
-    atomic_fetch_add(&server->refused_connections, 1);
-    return MHD_NO;
+    return count < server->config.connections_max + RG_HTTP_CONNECTIONS_OVER ? MHD_YES : MHD_NO;
 }
 
 static void connect_or_disconnect(void *context, struct MHD_Connection *wire, void **socket_context,
@@ -1023,6 +1028,8 @@ static void connect_or_disconnect(void *context, struct MHD_Connection *wire, vo
     if (connection) {
         connection->server = server;
         connection->is_tls = server->certificate != NULL;
+        connection->is_over =
+            atomic_load(&server->connections.count) > server->config.connections_max;
     }
     *socket_context = connection;
 }
@@ -1139,12 +1146,13 @@ static int start_daemon(struct rg_http_server *server, struct rg_error *err)
     server->daemon = MHD_start_daemon(
         flags, 0, admit, server, handle, server, MHD_OPTION_EXTERNAL_LOGGER, log_library, server,
         MHD_OPTION_LISTEN_SOCKET, server->listener, MHD_OPTION_CONNECTION_LIMIT,
-        config->connections_max + 1, MHD_OPTION_CONNECTION_MEMORY_LIMIT, config->connection_memory,
-        MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_THREAD_STACK_SIZE, (size_t)CONNECTION_STACK,
-        MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
-        MHD_OPTION_UNESCAPE_CALLBACK, keep_raw, NULL, MHD_OPTION_URI_LOG_CALLBACK, meet_target,
-        server, MHD_OPTION_NOTIFY_COMPLETED, complete, server, MHD_OPTION_NOTIFY_CONNECTION,
-        connect_or_disconnect, server, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        config->connections_max + RG_HTTP_CONNECTIONS_OVER + 1, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        config->connection_memory, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_THREAD_STACK_SIZE,
+        (size_t)CONNECTION_STACK, MHD_OPTION_STRICT_FOR_CLIENT, 0,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_UNESCAPE_CALLBACK, keep_raw, NULL,
+        MHD_OPTION_URI_LOG_CALLBACK, meet_target, server, MHD_OPTION_NOTIFY_COMPLETED, complete,
+        server, MHD_OPTION_NOTIFY_CONNECTION, connect_or_disconnect, server, MHD_OPTION_ARRAY, tls,
+        MHD_OPTION_END);
     if (!server->daemon) {
         return rg_failf(err, RG_INTERNAL_ERROR,
                         "the HTTP library did not start (see the log at "

@@ -62,12 +62,15 @@ struct rg_http_done {
 typedef void rg_http_done_handler(struct rg_http_request *request, const struct rg_http_done *done,
                                   void *context);
 
+/* How many connections over the ceiling are accepted, so that they can be told. */
+#define RG_HTTP_CONNECTIONS_OVER 16u
+
 struct rg_http_config {
     const char *address;  /* empty: all, IPv4 and IPv6 */
     uint16_t port;        /* 0: the kernel chooses */
     const char *tls_cert; /* both empty: plain HTTP */
     const char *tls_key;
-    unsigned connections_max;
+    unsigned connections_max; /* further ones, up to RG_HTTP_CONNECTIONS_OVER, get `busy` */
     unsigned workers_max;
     size_t connection_memory; /* bytes; a longer header section gets 431 or a closed connection */
     unsigned header_count_max;
@@ -91,7 +94,7 @@ struct rg_http_counters {
     unsigned workers;     /* threads now */
     unsigned stuck;       /* handlers whose request was given up and that have not returned */
     uint64_t accepted;
-    uint64_t refused_connections; /* over connections_max */
+    uint64_t refused_connections; /* over connections_max, told so or closed at once */
     uint64_t idle_closed;         /* closed by idle_timeout_ms */
     uint64_t busy;
     uint64_t hung;

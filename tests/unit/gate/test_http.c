@@ -1103,11 +1103,23 @@ static void test_too_many_connections(void **state)
         wire_send(fds[i], "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_answer(fds[i], 200, "hello");
     }
+    /* Some are told so, with whatever they ask. */
+    int told[RG_HTTP_CONNECTIONS_OVER];
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(told); i++) {
+        told[i] = dial();
+    }
+    WAIT_FOR(counters().connections == 3 + RG_HTTP_CONNECTIONS_OVER);
     int extra = dial();
     assert_true(wire_is_closed(extra));
     close(extra);
-    assert_int_equal(counters().connections, 3);
-    assert_int_equal(counters().refused_connections, 1);
+    assert_int_equal(counters().refused_connections, RG_HTTP_CONNECTIONS_OVER + 1);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(told); i++) {
+        wire_send(told[i], "PUT /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
+        assert_answer(told[i], 503, "busy");
+        assert_true(wire_is_closed(told[i]));
+        close(told[i]);
+    }
+    WAIT_FOR(counters().connections == 3);
     close(fds[0]);
     WAIT_FOR(counters().connections == 2);
     fds[0] = dial();
