@@ -8,6 +8,7 @@
 #include "host/words.h"
 
 #include <inttypes.h>
+#include <errno.h>
 #include <string.h>
 
 static bool is_o2ib(const char *net)
@@ -592,13 +593,17 @@ void judge_ln_ping(const struct rg_host_facts *facts, struct rg_findings *findin
         const struct rg_host_lnet_ping *ping = &lnet->pings[i];
         char nid[RG_NID_TEXT_MAX + 1];
         rg_nid_text(&ping->nid, nid);
-        if (ping->at.state == RG_READ_MISSING) {
+        if (ping->at.state == RG_READ_MISSING || ping->at.os_errno == EPERM) {
             (void)rg_find_unread(findings, nid, &ping->at);
             continue;
         }
         struct rg_finding *finding =
             rg_find(findings, ping->answered ? RG_VERDICT_OK : RG_VERDICT_FAIL, nid,
                     ping->answered ? "It answers." : "It does not answer.");
+        rg_find_value(finding, "%s",
+                      ping->answered      ? "answered"
+                      : ping->at.os_errno ? strerror(ping->at.os_errno)
+                                          : "no identifier in the answer");
         rg_find_where(finding, &ping->at);
         if (!ping->answered) {
             rg_find_remedy(finding,

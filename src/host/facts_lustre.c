@@ -322,7 +322,7 @@ static void read_zfs(struct rg_source *source, struct rg_host_facts *facts)
 
 /* A child a device. It only reads: --dryrun ends before it writes, and before it minds that the
  * target is mounted. */
-static void read_disk(struct rg_source *source, struct rg_host_lustre_disk *entry, bool is_root)
+static void read_disk(struct rg_source *source, struct rg_host_lustre_disk *entry)
 {
     char name[RG_HOST_PATH_MAX + 1];
     const char *device = entry->disk.target.dataset;
@@ -335,9 +335,6 @@ static void read_disk(struct rg_source *source, struct rg_host_lustre_disk *entr
     rg_source_command(source, name, argv, COMMAND_MS, &text, &entry->at);
     if (rg_reading_ok(&entry->at) && !rg_lustre_tunefs_parse(rg_buf_span(&text), &entry->disk)) {
         entry->at.state = RG_READ_MALFORMED;
-    }
-    if (entry->at.state == RG_READ_UNREADABLE && entry->at.os_errno == EIO && !is_root) {
-        entry->at.os_errno = EACCES; /* it has said no more than that it failed */
     }
 }
 
@@ -359,7 +356,7 @@ static void read_disks(struct rg_source *source, struct rg_host_facts *facts)
         snprintf(entry->disk.target.dataset, sizeof entry->disk.target.dataset, "%s", device);
         lustre->disk_count++;
         if (!rg_source_is_live(source) || rg_clock_ms() < deadline_ms) {
-            read_disk(source, entry, facts->system.is_root);
+            read_disk(source, entry);
         }
     }
 }

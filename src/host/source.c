@@ -951,6 +951,19 @@ void rg_source_probe_file(struct rg_source *source, const char *name, const char
     end_probe(source, name, out, start, &result, ret_at);
 }
 
+/* They end with 1 and say why on their standard error only, in words of their own. */
+static bool needs_root(const char *command)
+{
+    static const char *const commands[] = {"nft",  "iptables-save", "lnetctl",
+                                           "lctl", "tunefs.lustre", "nicctl"};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(commands); i++) {
+        if (strcmp(command, commands[i]) == 0) {
+            return geteuid() != 0;
+        }
+    }
+    return false;
+}
+
 void rg_source_command(struct rg_source *source, const char *name, const char *const *argv,
                        unsigned timeout_ms, struct rg_buf *out, struct rg_reading *ret_at)
 {
@@ -965,7 +978,9 @@ void rg_source_command(struct rg_source *source, const char *name, const char *c
         cannot_probe(ret_at, &err);
     } else {
         if (result.end == RG_PROBE_FAILED) {
-            result.status = result.status == RG_PROBE_NO_COMMAND ? ENOENT : EIO;
+            result.status = result.status == RG_PROBE_NO_COMMAND ? ENOENT
+                            : needs_root(argv[0])                ? EPERM
+                                                                 : EIO;
         }
         end_probe(source, name, out, start, &result, ret_at);
     }

@@ -144,7 +144,8 @@ void rg_source_probe_file(struct rg_source *source, const char *name, const char
 
 /*
  * The same for a command: argv ends with NULL. Its standard output is the document, its exit status
- * must be 0. MISSING when there is no such command.
+ * must be 0. MISSING when there is no such command; UNREADABLE with EPERM where it needs root and
+ * this is another user.
  */
 void rg_source_command(struct rg_source *source, const char *name, const char *const *argv,
                        unsigned timeout_ms, struct rg_buf *out, struct rg_reading *ret_at);

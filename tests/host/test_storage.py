@@ -478,8 +478,10 @@ def test_the_mgs_is_mounted_before_other_targets(tmp_path):
     assert places == sorted(places), remedy
 
 
-def test_targets_are_asked_live(tmp_path):
-    """A tunefs.lustre that answers, one that hangs: with a name space of its own for the mounts."""
+@pytest.mark.parametrize("user", ["root", "nobody"])
+def test_targets_are_asked_live(tmp_path, user):
+    """A tunefs.lustre that answers, one that hangs, one that wants root: with a name space of its own for
+    the mounts."""
     if os.geteuid() != 0:
         pytest.skip("a mount name space needs root")
     script = tmp_path / "tunefs.lustre"
@@ -489,11 +491,15 @@ def test_targets_are_asked_live(tmp_path):
     script.write_text(f"#!/bin/sh\necho \"$@\" >>{tmp_path}/calls\n[ $2 = /dev/sdc ] && sleep 60\n"
                       f"cat {tmp_path}/ok\n")
     script.chmod(0o755)
+    drop = ""
+    if user == "nobody":
+        script.write_text("#!/bin/sh\necho 'tunefs.lustre: Unable to open' >&2\nexit 1\n")
+        drop = "setpriv --reuid 65534 --regid 65534 --clear-groups"
     command = (f"mount -t tmpfs none /usr/local/sbin && cp {script} /usr/local/sbin/ && "
                f"mkdir {tmp_path}/proc && mount -t tmpfs none {tmp_path}/proc && cd {tmp_path}/proc && "
                f"mkdir real && mount --bind /proc real && ln -s real/self real/sys real/meminfo . && "
                f"cp {tmp_path}/mounts . && mount --rbind . /proc && "
-               f"exec {forest.BINARY} doctor --for lustre-server --json --interval 0")
+               f"exec {drop} {forest.BINARY} doctor --for lustre-server --json --interval 0")
     begun = time.monotonic()
     done = subprocess.run(["unshare", "-m", "sh", "-c", command], capture_output=True, text=True,
                           timeout=60)
@@ -501,6 +507,10 @@ def test_targets_are_asked_live(tmp_path):
         pytest.skip(f"no mount name space: {done.stderr}")
     assert time.monotonic() - begun < 15
     found = {f["subject"]: f for f in forest.findings(json.loads(done.stdout), "MGSNODE")}
+    if user == "nobody":
+        assert {f["verdict"] for f in found.values()} == {"skip"}
+        assert "root could" in found["/dev/sdb"]["summary"], found
+        return
     assert "timed out" in found["/dev/sdc"]["summary"].lower(), found
     assert found["/dev/sdb"]["where"] == "tunefs.lustre --dryrun /dev/sdb"
     calls = (tmp_path / "calls").read_text().splitlines()
