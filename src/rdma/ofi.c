@@ -140,17 +140,17 @@ static void restore_signals(const struct signals *saved)
 
 /*
  * What the rxm layer takes from the environment only, when the library is loaded: by default an
- * endpoint has 4096 receive buffers and pools of several thousand of 16 KiB each, all of them
- * touched when it opens (some 70 MB and as many milliseconds), none of which one-sided operations
- * use; and it looks for connections every 10 ms. Set only while no other thread can be reading the
- * environment, and never against what is there.
+ * endpoint has 4096 receive buffers, which we never use, and looks for connections every 10 ms. Set
+ * only while no other thread can be reading the environment, and never against what is there.
+ *
+ * FI_OFI_RXM_BUFFER_SIZE stays as it is, although its pools cost some 70 MB: rxm refuses a peer
+ * that has another one, and a peer may be a program with threads, or not ours.
  */
 static void suggest_settings(void)
 {
     static const char *const wishes[][2] = {
         {"FI_OFI_RXM_MSG_RX_SIZE", "8"},
         {"FI_OFI_RXM_MSG_TX_SIZE", "64"},
-        {"FI_OFI_RXM_BUFFER_SIZE", "1024"},
         {"FI_OFI_RXM_CM_PROGRESS_INTERVAL", "200"}, /* microseconds */
     };
     unsigned threads = 0;

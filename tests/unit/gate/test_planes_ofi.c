@@ -289,7 +289,8 @@ static void takes_objects_by_either(void **state)
 /* What libfabric takes from the environment when it is loaded: ours, or the person's. */
 static void suggests_small_endpoints(void **state)
 {
-    assert_string_equal(getenv("FI_OFI_RXM_BUFFER_SIZE"), "1024");
+    assert_string_equal(getenv("FI_OFI_RXM_MSG_TX_SIZE"), "64");
+    assert_null(getenv("FI_OFI_RXM_BUFFER_SIZE"));               /* both ends need the same */
     assert_string_equal(getenv("FI_OFI_RXM_MSG_RX_SIZE"), "16"); /* as main has it */
 }
 
@@ -298,6 +299,7 @@ int main(void)
     struct rg_error err = RG_ERROR_INIT;
     struct rg_settings settings;
     setenv("FI_OFI_RXM_MSG_RX_SIZE", "16", 1);
+    unsetenv("FI_OFI_RXM_MSG_TX_SIZE");
     unsetenv("FI_OFI_RXM_BUFFER_SIZE");
     assert_int_equal(rg_settings_init(&settings, &err), 0);
     rg_planes_preload(&settings);
