@@ -32,6 +32,8 @@
 #define EDGES_MAX       4096
 #define EDGE_SAMPLES    15
 #define SKEW_DOUBT_USEC (5 * SEC)
+#define COLLECTED_MAX   1024
+#define UPTIME_DOUBT    (45 * SEC) /* uptime prints minutes; the report takes a while */
 #define SKEW_TOLD_USEC  (8 * SEC)
 
 enum evidence {
@@ -39,6 +41,7 @@ enum evidence {
     EVIDENCE_EXPIRY, /* a deadline has just passed */
     EVIDENCE_RTC,    /* the hardware clock at boot; early lines of daemons */
     EVIDENCE_BOUND,  /* not before a time */
+    EVIDENCE_UPTIME, /* `date` and `uptime` of a sos report */
     EVIDENCE_NONE,
 };
 
@@ -102,6 +105,14 @@ struct skew {
     bool known;
 };
 
+/* The sos report of a node. */
+struct taken {
+    rg_node_id node;
+    struct rg_collected collected;
+    bool has_ring;
+    uint32_t ring_boot;
+};
+
 struct rg_clocks {
     struct clock *clocks;
     uint32_t count;
@@ -116,6 +127,8 @@ struct rg_clocks {
     size_t skew_count;
     int *reader_shifts; /* by source */
     size_t reader_shift_count;
+    struct taken *taken;
+    size_t taken_count;
     bool consensus_zone;
     int32_t zone_s; /* of all nodes whose zone is proven, when they agree */
     bool consensus_shift;
@@ -139,6 +152,7 @@ void rg_clocks_free(struct rg_clocks *clocks)
     free(clocks->edges);
     free(clocks->skews);
     free(clocks->reader_shifts);
+    free(clocks->taken);
     free(clocks);
 }
 
@@ -478,6 +492,65 @@ void rg_clocks_note_event(struct rg_clocks *clocks, const struct rg_event *event
     }
 }
 
+static struct taken *find_taken(const struct rg_clocks *clocks, rg_node_id node)
+{
+    for (size_t i = 0; i < clocks->taken_count; i++) {
+        if (clocks->taken[i].node == node) {
+            return &clocks->taken[i];
+        }
+    }
+    return NULL;
+}
+
+static struct taken *get_taken(struct rg_clocks *clocks, rg_node_id node)
+{
+    struct taken *taken = find_taken(clocks, node);
+    if (taken || clocks->taken_count == COLLECTED_MAX) {
+        return taken;
+    }
+    struct taken *grown =
+        realloc(clocks->taken, (clocks->taken_count + 1) * sizeof(*clocks->taken));
+    if (!grown) {
+        return NULL;
+    }
+    clocks->taken = grown;
+    grown[clocks->taken_count] = (struct taken){.node = node};
+    return &grown[clocks->taken_count++];
+}
+
+void rg_clocks_note_collected(struct rg_clocks *clocks, rg_node_id node,
+                              const struct rg_collected *collected)
+{
+    struct taken *taken = get_taken(clocks, node);
+    if (!taken) {
+        return;
+    }
+    struct rg_collected *all = &taken->collected;
+    if (collected->has_local &&
+        (!all->has_local || !collected->has_utc || collected->local_usec != collected->utc_usec)) {
+        all->has_local = true;
+        all->local_usec = collected->local_usec;
+    }
+    if (collected->has_utc && !all->has_utc) {
+        all->has_utc = true;
+        all->utc_usec = collected->utc_usec;
+    }
+    if (collected->has_uptime) {
+        all->has_uptime = true;
+        all->clock_s = collected->clock_s;
+        all->up_s = collected->up_s;
+    }
+}
+
+void rg_clocks_note_ring(struct rg_clocks *clocks, rg_node_id node, uint32_t boot)
+{
+    struct taken *taken = get_taken(clocks, node);
+    if (taken) {
+        taken->has_ring = true;
+        taken->ring_boot = boot;
+    }
+}
+
 void rg_clocks_shift_years(struct rg_clocks *clocks, rg_source_id source, int years)
 {
     if (source >= clocks->reader_shift_count) {
@@ -697,12 +770,46 @@ static void centre_skews(struct rg_clocks *clocks)
     }
 }
 
+/* The zone of the node's wall clock as the report's `date` shows it. */
+static bool taken_zone(const struct taken *taken, int32_t *ret_zone_s)
+{
+    const struct rg_collected *collected = &taken->collected;
+    int64_t east = collected->local_usec - collected->utc_usec;
+    if (!collected->has_local || !collected->has_utc || llabs(east) > ZONE_MAX_USEC) {
+        return false;
+    }
+    *ret_zone_s = rg_zone_nearest(east / SEC);
+    return true;
+}
+
+/* When the node booted: the moment of `date`, moved to that of `uptime`, minus the uptime. */
+static void settle_taken(struct rg_clocks *clocks)
+{
+    for (size_t i = 0; i < clocks->taken_count; i++) {
+        const struct taken *taken = &clocks->taken[i];
+        const struct rg_collected *collected = &taken->collected;
+        if (!taken->has_ring || !collected->has_uptime || !collected->has_utc ||
+            !collected->has_local) {
+            continue;
+        }
+        const int64_t day = 86400;
+        int64_t clock_s = (collected->local_usec / SEC % day + day) % day;
+        int64_t later = collected->clock_s - clock_s;
+        later += later > day / 2 ? -day : later < -day / 2 ? day : 0;
+        later = llabs(later) > 3600 ? 0 : later;
+        int64_t stamp = (collected->up_s + 30) * SEC;
+        add_sample(clocks, get_clock(clocks, CLOCK_BOOT, taken->node, taken->ring_boot),
+                   EVIDENCE_UPTIME, stamp, stamp - collected->utc_usec - later * SEC);
+    }
+}
+
 void rg_clocks_settle(struct rg_clocks *clocks)
 {
     if (clocks->settled) {
         return;
     }
     clocks->settled = true;
+    settle_taken(clocks);
     for (uint32_t i = 0; i < clocks->room; i++) {
         if (clocks->clocks[i].kind != 0 && clocks->clocks[i].count > 0) {
             settle_clock(&clocks->clocks[i]);
@@ -719,8 +826,9 @@ void rg_clocks_settle(struct rg_clocks *clocks)
 static int64_t doubt(const struct clock *clock)
 {
     static const int64_t least[] = {
-        [EVIDENCE_EXACT] = SEC,     [EVIDENCE_EXPIRY] = 2 * SEC,     [EVIDENCE_RTC] = 5 * SEC,
-        [EVIDENCE_BOUND] = 5 * SEC, [EVIDENCE_NONE] = COMPUTED_USEC,
+        [EVIDENCE_EXACT] = SEC,           [EVIDENCE_EXPIRY] = 2 * SEC,
+        [EVIDENCE_RTC] = 5 * SEC,         [EVIDENCE_BOUND] = 5 * SEC,
+        [EVIDENCE_UPTIME] = UPTIME_DOUBT, [EVIDENCE_NONE] = COMPUTED_USEC,
     };
     return least[clock->evidence] + (clock->most - clock->least) / 2;
 }
@@ -788,6 +896,11 @@ static struct rg_time resolve_wall(const struct rg_clocks *clocks, rg_node_id no
     }
     int64_t uncertain = stamp->computed ? COMPUTED_USEC : 2 * SEC;
     const struct clock *sibling = sibling_wall(clocks, node);
+    const struct taken *taken = sibling ? NULL : find_taken(clocks, node);
+    int32_t zone_s;
+    if (taken && taken_zone(taken, &zone_s)) {
+        return (struct rg_time){usec - zone_s * SEC, uncertain, RG_TIME_ASSUMED};
+    }
     if (sibling || clocks->consensus_zone) {
         int64_t zone = (sibling ? sibling->zone_s : clocks->zone_s) * SEC;
         return (struct rg_time){usec - zone, uncertain, RG_TIME_ASSUMED};
@@ -878,6 +991,10 @@ bool rg_clocks_describe(const struct rg_clocks *clocks, rg_node_id node,
         told.years_corrected = wall->year_known && wall->year_shift != 0;
         told.evidence = wall->seen;
     }
+    const struct taken *taken = wall || given ? NULL : find_taken(clocks, node);
+    if (taken && taken_zone(taken, &told.zone_s)) {
+        told.zone_known = told.zone_by_date = true;
+    }
     if (given) {
         told.zone_known = told.zone_given = true;
         told.zone_s = given->steps[given->count - 1].east_s;
@@ -887,7 +1004,7 @@ bool rg_clocks_describe(const struct rg_clocks *clocks, rg_node_id node,
         told.skew_usec = skew->usec;
     }
     *ret_clock = told;
-    return wall || given || skew;
+    return wall || given || skew || told.zone_by_date;
 }
 
 void rg_time_add_text(struct rg_buf *out, const struct rg_time *time, int32_t zone_s)

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+#include "diag/collected.h"
 #include "diag/event.h"
 #include "diag/nodes.h"
 #include "diag/record.h"
@@ -76,6 +77,14 @@ void rg_clocks_note_record(struct rg_clocks *clocks, const struct rg_record *rec
 /* For every event, after its record. */
 void rg_clocks_note_event(struct rg_clocks *clocks, const struct rg_event *event);
 
+/* What the sos report of a node says of when it was taken; pieces that come one by one are put
+ * together. Of at most 1024 nodes. */
+void rg_clocks_note_collected(struct rg_clocks *clocks, rg_node_id node,
+                              const struct rg_collected *collected);
+
+/* That boot is the one whose ring the node's sos report holds. */
+void rg_clocks_note_ring(struct rg_clocks *clocks, rg_node_id node, uint32_t boot);
+
 /* The reader chose the years of this source's stamps and saw later that they are off: `years` is
  * added to them. */
 void rg_clocks_shift_years(struct rg_clocks *clocks, rg_source_id source, int years);
@@ -91,6 +100,7 @@ struct rg_node_clock {
     bool zone_known;      /* of its wall-clock stamps */
     int32_t zone_s;       /* seconds east of UTC, a multiple of 900 */
     bool zone_given;      /* by the user */
+    bool zone_by_date;    /* by the `date` of its sos report alone */
     int64_t drift_usec;   /* wall-clock stamps minus true time, beyond the zone; 0 if unknown */
     bool skew_known;      /* the same requests were seen on other nodes */
     int64_t skew_usec;    /* this node's clock minus the reference node's; resolve removes it */

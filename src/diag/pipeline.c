@@ -38,7 +38,8 @@ struct rg_pipeline {
         uint64_t line;
         enum rg_match match;
         struct rg_event event;
-    } last; /* a line of a block that names many nodes is matched once */
+    } last;            /* a line of a block that names many nodes is matched once */
+    rg_source_id ring; /* looked at already, whether it is the ring of a sos report */
     uint64_t events;
     uint64_t twice;
     uint64_t suspect;
@@ -114,9 +115,26 @@ static enum rg_match match(struct rg_pipeline *pipeline, const struct rg_record 
     return pipeline->last.match;
 }
 
+/* The kernel's ring of a sos report is of the boot that its uptime speaks of. */
+static void note_ring(struct rg_pipeline *pipeline, const struct rg_record *record)
+{
+    if (record->stamp.kind != RG_STAMP_BOOT) {
+        return;
+    }
+    pipeline->ring = record->source;
+    struct span name = rg_interned_text(pipeline->desk.sources, record->source);
+    static const char path[] = "sos_commands/kernel/dmesg";
+    if (name.len >= sizeof(path) - 1 && memmem(name.ptr, name.len, path, sizeof(path) - 1)) {
+        rg_clocks_note_ring(pipeline->desk.clocks, record->node, record->boot);
+    }
+}
+
 static void take_record(void *context, const struct rg_record *record)
 {
     struct rg_pipeline *pipeline = context;
+    if (record->source != pipeline->ring) {
+        note_ring(pipeline, record);
+    }
     rg_clocks_note_record(pipeline->desk.clocks, record);
     rg_holes_note(pipeline->holes, record);
     rg_correlation_saw(pipeline->correlation, record);
@@ -274,7 +292,8 @@ static void note_zone(struct rg_pipeline *pipeline, const char *name,
     snprintf(zone, sizeof(zone), "UTC%c%02d:%02d", clock->zone_s < 0 ? '-' : '+', east / 3600,
              east / 60 % 60);
     snprintf(evidence, sizeof(evidence), "%u", clock->evidence);
-    note_clock(pipeline, RG_PHRASE_CLOCK_ZONE, name, zone, evidence);
+    note_clock(pipeline, clock->zone_by_date ? RG_PHRASE_CLOCK_DATE : RG_PHRASE_CLOCK_ZONE, name,
+               zone, evidence);
 }
 
 /* What is worth a sentence: a zone that was found, and everything that is wrong with a clock. */

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/checked.h"
 
+#include "diag/collected.h"
 #include "diag/journal.h"
 #include "diag/stamp.h"
 
@@ -57,6 +58,8 @@ struct reading {
 
     int year; /* of stamps that have none; 0: not chosen yet */
     int64_t last_usec;
+    int64_t reference_usec; /* as in facts, or what the journal says of its own end */
+    int64_t least_usec;     /* no line is older: when the kernel was built; 0: not known */
 
     struct entry entry;
 
@@ -114,8 +117,8 @@ static rg_node_id pick_node(struct reading *reading, const struct rg_shaped *sha
 /* The latest year that puts the stamp not after the reference, a day of grace for clocks. */
 static int first_year(const struct reading *reading, int64_t usec)
 {
-    int year = rg_stamp_year(reading->facts->reference_usec);
-    bool later = rg_stamp_set_year(usec, year) > reading->facts->reference_usec + DAY_USEC;
+    int year = rg_stamp_year(reading->reference_usec);
+    bool later = rg_stamp_set_year(usec, year) > reading->reference_usec + DAY_USEC;
     return later ? year - 1 : year;
 }
 
@@ -152,11 +155,58 @@ static void correct_years(struct reading *reading)
     }
     int years = 0;
     while (years < 100 && rg_stamp_set_year(reading->last_usec, reading->year - years) >
-                              facts->reference_usec + DAY_USEC) {
+                              reading->reference_usec + DAY_USEC) {
         years++;
     }
-    if (years > 0) {
+    /* Built after the file was last changed: it was unpacked without its time. */
+    while (years > -100 && reading->least_usec > 0 &&
+           rg_stamp_set_year(reading->last_usec, reading->year - years) < reading->least_usec) {
+        years--;
+    }
+    if (years != 0) {
         rg_clocks_shift_years(reading->desk->clocks, facts->source, -years);
+    }
+}
+
+/* "Linux version 5.14.0 … #1 SMP PREEMPT_DYNAMIC Thu Nov 20 12:00:00 UTC 2025": the kernel was
+ * built then, and what it says comes later. */
+static void note_build(struct reading *reading, const struct rg_shaped *shaped)
+{
+    struct span text = shaped->text;
+    if (text.len < 40 || text.ptr[0] != 'L' || !shaped->stamp.year_guessed ||
+        memcmp(text.ptr, "Linux version ", 14) != 0) {
+        return;
+    }
+    const char *number = memrchr(text.ptr, '#', text.len);
+    struct rg_collected built = {.has_local = false};
+    struct span date = rg_span_skip(text, number ? (size_t)(number - text.ptr) : text.len);
+    while (date.len > 0) {
+        rg_span_cut(&date, ' ');
+        if (rg_collected_read_date(date, &built)) {
+            reading->least_usec = RG_MAX(reading->least_usec, built.local_usec - DAY_USEC);
+            return;
+        }
+    }
+}
+
+/* "-- Logs begin at Tue 2026-11-24 00:38:02 UTC, end at Sun 2026-11-29 23:45:24 UTC. --" */
+static void note_journal_ends(struct reading *reading, struct span line)
+{
+    struct span rest = rg_span_skip(line, 3);
+    if (!rg_span_starts(rest, RG_SPAN_LITERAL("Logs begin at ")) &&
+        !rg_span_starts(rest, RG_SPAN_LITERAL("Journal begins at "))) {
+        return;
+    }
+    while (rest.len > 0 && !rg_span_starts(rest, RG_SPAN_LITERAL("end"))) {
+        rg_span_cut(&rest, ' ');
+    }
+    while (rest.len >= 19) {
+        struct rg_stamp stamp;
+        if (rg_stamp_read_iso(rg_span_head(rest, 19), &stamp) > 0) {
+            reading->reference_usec = stamp.usec;
+            return;
+        }
+        rg_span_cut(&rest, ' ');
     }
 }
 
@@ -203,6 +253,7 @@ static void hand_on_shaped(struct reading *reading, const struct rg_shaped *shap
     if (shaped->text.len == 0) {
         return;
     }
+    note_build(reading, shaped);
     bool everyone = reading->block_count > 1 && shaped->host.len == 0 && shaped->prefix.len == 0;
     if (!everyone) {
         hand_on(reading, shaped, pick_node(reading, shaped));
@@ -344,6 +395,7 @@ static bool read_journal_rule(struct reading *reading, struct span line)
         return false;
     }
     struct span word = rg_span_skip(line, 3);
+    note_journal_ends(reading, line);
     if (rg_span_starts(word, RG_SPAN_LITERAL("Reboot")) ||
         rg_span_starts(word, RG_SPAN_LITERAL("Boot "))) {
         rg_node_id node = reading->host_node != 0 ? reading->host_node : reading->facts->node;
@@ -665,6 +717,7 @@ int rg_reading_run(struct rg_desk *desk, const struct rg_source_facts *facts,
     reading->desk = desk;
     reading->facts = facts;
     reading->lines = lines;
+    reading->reference_usec = facts->reference_usec;
     struct rg_line line;
     int rc;
     while ((rc = rg_lines_next(lines, &line, err)) > 0) {

@@ -294,6 +294,11 @@ static int add_file(struct rg_inputs *inputs, const char *path, bool named, rg_n
 bool rg_sos_is_log(struct span path)
 {
     static const char *const starts[] = {
+        "sos_commands/host/date",
+        "sos_commands/date/date",
+        "sos_commands/host/uptime",
+        "sos_commands/general/date",
+        "sos_commands/general/uptime",
         "sos_commands/kernel/dmesg",
         "sos_commands/logs/journalctl",
         "sos_commands/lustre/",
@@ -636,8 +641,32 @@ static rg_node_id node_of(struct rg_inputs *inputs, const struct origin *origin)
     return rg_nodes_add(inputs->desk->nodes, rg_node_name_from_path(origin->path));
 }
 
+/* `date` and `uptime` of a sos report: no log, but when it was taken. True: the stream was such. */
+static bool read_collected(struct rg_inputs *inputs, struct tap *tap, const struct origin *origin)
+{
+    struct span path = rg_span_text(origin->name);
+    const char *slash = path.len > 0 ? memrchr(path.ptr, '/', path.len) : NULL;
+    struct span name = slash ? rg_span_skip(path, (size_t)(slash - path.ptr) + 1) : path;
+    bool date = rg_span_starts(name, RG_SPAN_LITERAL("date"));
+    if (!memmem(path.ptr, path.len, "sos_commands/", 13) ||
+        (!date && !rg_span_is(name, "uptime")) || !inputs->desk->clocks) {
+        return false;
+    }
+    struct rg_collected collected = {.has_local = false};
+    struct span text = rg_span(tap->head, RG_MIN(tap->head_len, (size_t)512));
+    if (date ? rg_collected_read_date(text, &collected)
+             : rg_collected_read_uptime(text, &collected)) {
+        rg_clocks_note_collected(inputs->desk->clocks, node_of(inputs, origin), &collected);
+    }
+    inputs->read_count++;
+    return true;
+}
+
 static int read_log(struct rg_inputs *inputs, struct tap *tap, const struct origin *origin)
 {
+    if (read_collected(inputs, tap, origin)) {
+        return 0;
+    }
     struct rg_stream stream = {.read = read_tap, .context = tap};
     struct rg_lines *lines = lines_at(inputs, origin->depth, &stream);
     if (!lines) {

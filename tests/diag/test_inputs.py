@@ -247,3 +247,73 @@ def test_hostile_lines(name):
         if name != "export":
             assert done.returncode == 1
         done.stdout.decode()
+
+
+# ---- When a sos report was taken. ----
+
+def sos_tree(root, date, uptime, lines, more=None):
+    """Taken at 14:40:11 UTC; `lines` are the kernel's ring."""
+    files = {"sos_commands/kernel/dmesg": lines, "sos_commands/host/hostname": "oss1\n",
+             "sos_commands/host/date": date, "sos_commands/host/uptime": uptime, **(more or {})}
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return files
+
+
+UPTIMES = {" 23:40:11 up 3 min,  1 user,  load average: 0.00, 0.00, 0.00\n": 180,
+           " 23:41:11 up 12 days,  3:44,  2 users,  load average: 0.00, 0.00, 0.00\n": 12 * 86400 + 3 * 3600 + 44 * 60 - 60,
+           " 23:40:11 up 1 day, 5 min,  0 users,  load average: 0.00, 0.00, 0.00\n": 86400 + 300,
+           " 23:40:11 up  1:02,  0 users,  load average: 0.00, 0.00, 0.00\n": 3720}
+TAKEN = 1795963211  # 2026-11-29 14:40:11 UTC
+
+
+@pytest.mark.parametrize("uptime", UPTIMES)
+@pytest.mark.parametrize("packed", [False, True], ids=["tree", "tar"])
+def test_date_and_uptime_of_a_sos_report_date_its_ring(tmp_path, uptime, packed):
+    root = tmp_path / "sosreport-oss1-2026-11-29-abcdef"
+    ring = f"[  120.000000] {LOST}\n[  150.000000] {LOST.replace('OST0012', 'OST0013')}\n"
+    files = sos_tree(root, "Sun Nov 29 23:40:11 KST 2026\n", uptime, ring)
+    if packed:
+        bundle = tmp_path / "sos.tar.gz"
+        bundle.write_bytes(archive({f"{root.name}/{name}": text.encode() for name, text in files.items()},
+                                   gzip.compress))
+    first = diagnose(bundle if packed else root)["incidents"][0]["first"]
+    assert first["clock"] == "utc"
+    assert abs(first["usec"] / 1e6 - (TAKEN - UPTIMES[uptime] + 120)) <= 60
+    assert 30e6 <= first["uncertain_usec"] <= 90e6
+
+
+@pytest.mark.parametrize("date, zone", [("Sun Nov 29 23:40:11 KST 2026", "UTC+09:00"),
+                                        ("Sun 29 Nov 2026 11:40:11 PM KST", "UTC+09:00"),
+                                        ("Sun Nov 29 22:40:11 +08 2026", "UTC+08:00")])
+def test_date_of_a_sos_report_tells_the_zone_of_its_syslog(tmp_path, date, zone):
+    root = tmp_path / "sosreport-oss1-2026-11-29-abcdef"
+    hour = int(zone[4:6]) + 14
+    sos_tree(root, date + "\n", "x\n", "[    1.000000] x\n",
+             {"var/log/messages": f"Nov 29 {hour}:30:11 oss1 kernel: {LOST}\n"})
+    found = diagnose(root)
+    assert found["incidents"][0]["first"]["text"] == "2026-11-29 14:30:11 UTC"
+    assert any(zone in note["en"] and "sos report" in note["en"] for note in found["clocks"])
+
+
+def test_a_date_that_says_nothing_is_nothing(tmp_path):
+    for i, (date, uptime) in enumerate((("Sun Nov 29 23:40:11 CST 2026", " 23:40:11 up 3 min,  1 user"),
+                                        ("not a date", "up"), ("Sun Nov 99 23:40:11 KST 2026", "99:99:99 up 3 min"))):
+        root = tmp_path / str(i) / "sosreport-oss1-2026-11-29-abcdef"
+        sos_tree(root, date + "\n", uptime + "\n", f"[  120.000000] {LOST}\n")
+        assert diagnose(root)["incidents"][0]["first"]["clock"] == "boot"
+
+
+def test_years_by_the_kernel_and_by_the_journal(tmp_path):
+    """Files that were unpacked without their times."""
+    version = ("Dec 30 14:30:00 oss1 kernel: Linux version 5.14.0-503.el9.x86_64 (mockbuild@x86) (gcc) #1 SMP "
+               "PREEMPT_DYNAMIC Thu Nov 20 12:00:00 UTC 2025\n")
+    log = tmp_path / "messages"
+    log.write_text(version + f"Dec 30 14:30:11 oss1 kernel: {LOST}\n")
+    os.utime(log, (946684800 + 86400 * 200,) * 2)  # July 2000
+    assert diagnose(log)["incidents"][0]["first"]["text"].startswith("2025-12-30 14:30:11")
+    log.write_text("-- Logs begin at Tue 2019-11-26 00:38:02 UTC, end at Fri 2020-01-03 23:45:24 UTC. --\n"
+                   f"Dec 30 14:30:11 oss1 kernel: {LOST}\nJan 02 14:30:11 oss1 kernel: x\n")
+    assert diagnose(log)["incidents"][0]["first"]["text"].startswith("2019-12-30 14:30:11")
