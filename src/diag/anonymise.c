@@ -239,10 +239,26 @@ static void hide_addresses(struct anonymiser *anonymiser, struct span text, stru
     }
 }
 
+static const char *const nets[] = {"o2ib", "tcp", "efa", "kfi", "gni", "ptlf", "ra", "bxi"};
+
+/* "o2ib", "tcp1": a network of LNet. */
+static bool is_net(struct span name)
+{
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(nets); i++) {
+        struct span rest = rg_span_skip(name, RG_MIN(name.len, strlen(nets[i])));
+        while (rest.len > 0 && isdigit((unsigned char)rest.ptr[0])) {
+            rest = rg_span_skip(rest, 1);
+        }
+        if (rg_span_starts(name, rg_span_text(nets[i])) && rest.len == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What stands before "@o2ib" and the like and is no IP address: a number, a name, "<OST-IP>". */
 static void hide_nids(struct anonymiser *anonymiser, struct span text, struct rg_buf *out)
 {
-    static const char *const nets[] = {"o2ib", "tcp", "efa", "kfi", "gni", "ptlf", "ra", "bxi"};
     size_t done = 0;
     for (size_t i = 0; i < text.len; i++) {
         bool known = false;
@@ -479,9 +495,10 @@ static size_t user_length(struct span text, size_t at, enum trust *ret_trust)
 static bool is_person(struct span name)
 {
     static const char *const nobodies[] = {
-        "root",   "nobody", "user", "users",  "kernel", "lustre", "unknown", "none",    "null",
-        "the",    "not",    "pid",  "memory", "space",  "mode",   "process", "invalid", "failed",
-        "cannot", "thread", "task", "lock",   "has",    "was",    "for",     "and"};
+        "root",    "nobody", "user",   "users", "kernel",  "lustre", "unknown", "none",
+        "null",    "the",    "not",    "pid",   "memory",  "space",  "mode",    "process",
+        "invalid", "failed", "cannot", "pages", "request", "buffer", "data",    "interface",
+        "thread",  "task",   "lock",   "has",   "was",     "for",    "and"};
     bool letters = false;
     for (size_t i = 0; i < name.len; i++) {
         letters |= isalpha((unsigned char)name.ptr[i]) != 0;
@@ -558,7 +575,8 @@ static bool is_told_by_end(struct span text, size_t at, struct span behind)
     static const char *const states[] = {" state is ",        " is now ",   " will be fenced",
                                          " is unclean",       " is online", " is offline",
                                          " left the cluster", " joined"};
-    if (behind.len > 2 && behind.ptr[0] == ':' && behind.ptr[1] == '/' && behind.ptr[2] != '/') {
+    if (behind.len > 2 && behind.ptr[0] == ':' && behind.ptr[1] == '/' &&
+        isalpha((unsigned char)behind.ptr[2]) && !ends_with(text, at, "fl ")) {
         return at == 0 || strchr(" '\"=([,", text.ptr[at - 1]);
     }
     if (ends_with(text, at, "from ")) {
@@ -649,6 +667,7 @@ static bool hide_mail_user(struct anonymiser *anonymiser, struct rg_buf *out)
     struct span name = rg_span(out->data + start, out->len - start);
     bool request = rg_span_is(name, "req") || rg_span_is(name, "MGS") ||
                    rg_span_starts(name, RG_SPAN_LITERAL("addr")) ||
+                   rg_span_starts(name, RG_SPAN_LITERAL("12345-addr")) || is_net(name) ||
                    rg_span_starts(name, RG_SPAN_LITERAL("MGC")) || rg_span_is(name, "0") ||
                    memmem(name.ptr, name.len, "-OST", 4) || memmem(name.ptr, name.len, "-MDT", 4);
     if (request) {
@@ -669,13 +688,25 @@ static bool is_placeholder(struct span word)
     return named && number.len > 0 && isdigit((unsigned char)number.ptr[0]);
 }
 
+/* The same without the full stop of a sentence. */
+static size_t without_stop(struct span text, size_t at, size_t len)
+{
+    return len > 0 && text.ptr[at + len - 1] == '.' ? len - 1 : len;
+}
+
 static void hide_users(struct anonymiser *anonymiser, struct span text, struct rg_buf *out)
 {
     for (size_t i = 0; i < text.len;) {
         enum trust trust;
         size_t len = user_length(text, i, &trust);
-        len = len ? len : person_length(anonymiser, text, i);
-        if (len) {
+        if (!len) {
+            len = person_length(anonymiser, text, i);
+            trust = SURELY;
+        }
+        bool prose = len && trust == MAYBE && ends_with(text, i, "user ") &&
+                     !is_person(rg_span(text.ptr + i, without_stop(text, i, len))) &&
+                     !has_digit(rg_span(text.ptr + i, len));
+        if (len && !prose) {
             placeholder(anonymiser, &anonymiser->users, "user", rg_span(text.ptr + i, len), out);
             i += len;
             continue;

@@ -83,8 +83,8 @@ static bool find_site(struct span text, struct span *ret_site, struct span *ret_
     size_t skip = (size_t)(open - head.ptr) + 1;
     /* "()) ": no other ")" comes before it. */
     const char *close = memchr(open + 1, ')', head.len - skip);
-    if (!close || close[-1] != '(' || (size_t)(close - head.ptr) + 2 >= head.len ||
-        close[1] != ')' || close[2] != ' ') {
+    if (!close || close < open + 2 || close[-1] != '(' ||
+        (size_t)(close - head.ptr) + 2 >= head.len || close[1] != ')' || close[2] != ' ') {
         return false;
     }
     close--;

@@ -206,6 +206,14 @@ def test_placeholders_are_stable_and_told_apart(tmp_path):
         assert server in out and all(node in out for node in nodes)
 
 
+def test_what_only_looks_like_a_name_stays():
+    text = cluster.line("gpu017", 0, "LustreError: unheard of failure by user request from 12345-10.1.2.3@tcp fl "
+                                     "Interpret:/600/0 o250->MGC10.1.2.3@tcp1@10.1.2.3@tcp1:26/25 user 1001, gone")
+    out = run("--anonymise", "--json", "-", stdin=text.encode()).stdout.decode()
+    assert ("by user request from 12345-addr1@tcp fl Interpret:/600/0 o250->MGCaddr1@tcp1@addr1@tcp1:26/25 user "
+            "user1, gone") in out
+
+
 def test_handles_and_pointers_are_no_guids():
     text = cluster.line("gpu017", 0, "LustreError: unheard of failure lock: ffff88810a0b0c0d/0x5d6b2a9c11d2f3e4 "
                                      "remote: 0x5d6b2a9c11d2f3e5 req@00000000f178e0a7")
