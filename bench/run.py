@@ -18,6 +18,7 @@ import time
 import urllib.request
 
 import paths
+import rows as more
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("RG_BUILD", ROOT / "build"))
@@ -137,12 +138,19 @@ def compare(gateway, nginx, method, size, connections, seconds, rounds, keys):
         ours.append(load(gateway, method, size, connections, seconds, keys, False, prefix))
         theirs.append(load(nginx, method, size, connections, seconds, keys, True,
                            prefix if reading else prefix.replace("/bench/", "/nginx/")))
+    return row_of(method, size, connections, ours, theirs)
+
+
+def row_of(method, size, connections, ours, theirs):
     row = {"method": method, "size": size, "connections": connections,
            "gateway": {f: middle(ours, f) for f in ours[0] if f != "method"},
            "nginx": {f: middle(theirs, f) for f in theirs[0] if f != "method"}}
     row["rate_ratio"] = row["gateway"]["requests_per_second"] / row["nginx"]["requests_per_second"]
     ours_cpu, theirs_cpu = (row[s]["server_cpu_us_per_request"] for s in ("gateway", "nginx"))
     row["cpu_ratio"] = ours_cpu / theirs_cpu if theirs_cpu else 0
+    if method in ("GET", "PUT"):
+        for server in ("gateway", "nginx"):
+            row[server]["cpu_seconds_per_gib"] = row[server]["server_cpu_us_per_request"] / 1e6 * GIB / size
     return row
 
 
@@ -155,24 +163,134 @@ def print_row(row):
           f"{gateway['p50_us']:>9.0f} {gateway['p99_us']:>9.0f}", flush=True)
 
 
-def svg(rows):
-    """Bars: gateway's rate over nginx's, one a row; the line is 1.0."""
-    bar, gap, left = 18, 6, 220
-    height = len(rows) * (bar + gap) + 40
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" '
-             'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>',
-             f'<text x="{left}" y="16">requests per second: gateway / nginx in the same run</text>']
-    scale = 400
-    for i, row in enumerate(rows):
-        y = 28 + i * (bar + gap)
-        width = min(row["rate_ratio"], 1.25) * scale
-        label = f"{row['method']} {size_name(row['size'])}, {row['connections']} connections"
-        parts.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{label}</text>'
-                     f'<rect x="{left}" y="{y}" width="{width:.0f}" height="{bar}" fill="#3b6ea5"/>'
-                     f'<text x="{left + width + 6:.0f}" y="{y + 13}">{row["rate_ratio"]:.2f}</text>')
-    parts.append(f'<line x1="{left + scale}" y1="24" x2="{left + scale}" y2="{height - 8}" '
-                 'stroke="#a33" stroke-dasharray="4 3"/></svg>')
-    return "\n".join(parts)
+def system_calls(server, method, size, plain, prefix, keys):
+    """System calls a request, by the count of strace, on one connection; None where it cannot be had."""
+    if not shutil.which("strace"):
+        return None
+    tracer = subprocess.Popen(["strace", "-f", "-c", "-q", "-p", str(server.pid)], stderr=subprocess.PIPE, text=True)
+    time.sleep(1)
+    done = load(server, method, size, 1, 60, keys, plain, prefix, requests=keys)
+    tracer.send_signal(signal.SIGINT)
+    said = tracer.communicate(timeout=60)[1]
+    for line in said.splitlines():
+        words = line.split()
+        if len(words) >= 4 and words[-1] == "total":
+            return int(words[3]) / done["requests"]
+    return None
+
+
+def count_calls(gateway, nginx):
+    """Rows of system calls for the four verbs at 4 KiB; PUT comes before what reads and deletes it."""
+    rows, keys = [], 300
+    print("\nSystem calls a request of 4 KiB, one connection: gateway, nginx")
+    for method in ("PUT", "GET", "HEAD", "DELETE"):
+        calls = [system_calls(gateway, method, 4 * KIB, False, "/bench/calls-", keys),
+                 system_calls(nginx, method, 4 * KIB, True, "/nginx/calls-", keys)]
+        if None in calls:
+            print("skipped: strace cannot count here")
+            break
+        rows.append({"method": method, "gateway": calls[0], "nginx": calls[1]})
+        print(f"{method:<6} {calls[0]:>6.1f} {calls[1]:>6.1f}", flush=True)
+    return rows
+
+
+def delete(gateway, nginx, connections, rounds):
+    """DELETE of 4 KiB, of keys made for it in each round."""
+    keys, ours, theirs = 1000, [], []
+    for _ in range(rounds):
+        for server, plain, prefix, runs in ((gateway, False, "/bench/gone-", ours), (nginx, True, "/nginx/gone-", theirs)):
+            load(server, "PUT", 4 * KIB, 8, 600, keys, plain, prefix, requests=keys)
+            runs.append(load(server, "DELETE", 4 * KIB, connections, 600, keys, plain, prefix, requests=keys))
+    return row_of("DELETE", 4 * KIB, connections, ours, theirs)
+
+
+def groups(result):
+    """What the picture shows: (title, scale's end, [(label, value)])."""
+    rows = result["rows"]
+
+    def label(row):
+        return f"{row['method']} {size_name(row['size'])}, {row['connections']} conn."
+
+    found = [("requests per second: gateway / nginx in the same run", 1.25, [(label(r), r["rate_ratio"]) for r in rows]),
+             ("CPU per request: gateway / nginx in the same run", 4, [(label(r), r["cpu_ratio"]) for r in rows])]
+    found.append(("next page of 1,000 keys: CPU relative to a directory of 10,000", 4,
+                  [(f"{r['entries']} entries, {r['what']}", r["next_cpu_ratio"]) for r in result["listing"] or []]))
+    complete = result["complete"] or []
+    found.append(("Complete: GiB/s by copy method", max([1.0] + [r["gib_per_second"] for r in complete]),
+                  [(f"{r['method']} {size_name(r['bytes'])}", r["gib_per_second"]) for r in complete]))
+    found.append(("resident MiB by idle connections", 800,
+                  [(f"{r['connections']} connections", r["resident_bytes"] / MIB) for r in result["idle"] or []]))
+    return [group for group in found if group[2]]
+
+
+def svg(result):
+    """A block of bars for each group; the dashed line is 1.0 where the group shows ratios."""
+    bar, gap, left, width = 18, 6, 300, 400
+    y, parts = 8, []
+    for title, end, bars in groups(result):
+        y += 24
+        parts.append(f'<text x="8" y="{y}" font-weight="bold">{title}</text>')
+        y += 8
+        top = y
+        for label, value in bars:
+            length = min(value / end, 1.0) * width
+            parts.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{label}</text>'
+                         f'<rect x="{left}" y="{y}" width="{length:.0f}" height="{bar}" fill="#3b6ea5"/>'
+                         f'<text x="{left + length + 6:.0f}" y="{y + 13}">{value:.2f}</text>')
+            y += bar + gap
+        if "/ nginx" in title or "relative" in title:
+            x = left + width / end
+            parts.append(f'<line x1="{x:.0f}" y1="{top}" x2="{x:.0f}" y2="{y}" stroke="#a33" stroke-dasharray="4 3"/>')
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="820" height="{y + 16}" '
+                      'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>',
+                      *parts, "</svg>"])
+
+
+def plan_of(sizes, quick):
+    """(method, size, connections) of each row beside nginx."""
+    many = (1, 16) if quick else (1, 8, 64)
+    plan = [("GET", size, connections) for size in sizes for connections in many]
+    plan += [("HEAD", 4 * KIB, connections) for connections in many]
+    # What is put stays until the end: few of the large ones.
+    plan += [("PUT", size, connections) for size in sizes for connections in (many if size <= MIB else (1, 4))]
+    return plan
+
+
+def beside_nginx(arguments, work, tree, sizes, result):
+    """The gateway and nginx in turn; fills in `result`."""
+    gateway = Gateway(tree, paths.OPTIONS if arguments.only != "http" else ())
+    nginx = Nginx(tree, work)
+    rows = result["rows"]
+    try:
+        idle = gateway.resident_bytes()
+        for size in sizes:
+            load(gateway, "PUT", size, 1, 60, 4, False, f"/bench/data-{size}-", requests=4)
+            for key in range(4):
+                (tree / "bench" / f"data-{size}-{key}").chmod(0o644)
+        if arguments.only != "http":
+            largest = max(size for size in sizes if size <= 256 * MIB)
+            result["rdma"] = paths.measure(BUILD, gateway, nginx, (ACCESS_KEY, SECRET_KEY), f"data-{largest}-0",
+                                           arguments.quick, arguments.seconds)
+        if arguments.only != "rdma":
+            print("\n                         requests/s                     CPU us/request            latency us")
+            print("verb      size conn     gateway      nginx  ratio    gateway     nginx  ratio        p50       p99")
+            for method, size, connections in plan_of(sizes, arguments.quick):
+                reading = method in ("GET", "HEAD")
+                row = compare(gateway, nginx, method, size, connections, arguments.seconds, arguments.rounds,
+                              4 if reading or size > MIB else 64)
+                rows.append(row)
+                print_row(row)
+            for connections in (1, 16):
+                rows.append(delete(gateway, nginx, connections, arguments.rounds))
+                print_row(rows[-1])
+            result["calls"] = count_calls(gateway, nginx)
+        print(f"\nstart-up {gateway.start_seconds * 1000:.0f} ms; resident when idle "
+              f"{idle / MIB:.1f} MiB, after the run {gateway.resident_bytes() / MIB:.1f} MiB")
+        print("PUT and DELETE: the gateway's are durable (data, metadata and name are synced); nginx's are not.")
+        result |= {"idle_resident_bytes": idle, "start_seconds": gateway.start_seconds}
+    finally:
+        nginx.stop()
+        gateway.stop()
 
 
 def main():
@@ -180,7 +298,8 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=BUILD / "bench")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3, help="of each pair, interleaved")
-    parser.add_argument("--only", choices=("http", "rdma"), help="this part alone")
+    parser.add_argument("--only", choices=("http", "rdma", "listing", "complete", "idle", "startup"),
+                        help="this part alone")
     parser.add_argument("--quick", action="store_true", help="a few rows only")
     parser.add_argument("--tree", type=pathlib.Path, help="where the files lie (default: a new directory)")
     arguments = parser.parse_args()
@@ -193,43 +312,31 @@ def main():
     tree.mkdir(exist_ok=True)
     (tree / "bench").mkdir(exist_ok=True)
     (tree / "nginx").mkdir(exist_ok=True)
-    sizes = [4 * KIB, 64 * KIB, 1 * MIB, 16 * MIB, 256 * MIB]
+    sizes = [4 * KIB, 64 * KIB, 1 * MIB, 16 * MIB, 256 * MIB, GIB]
     if arguments.quick:
         sizes = [4 * KIB, 1 * MIB]
-    gateway = Gateway(tree, paths.OPTIONS if arguments.only != "http" else ())
-    nginx = Nginx(tree, work)
-    rows, rdma = [], None
+    keys, quick = (ACCESS_KEY, SECRET_KEY), arguments.quick
+
+    def wanted(part):
+        return arguments.only in (None, part)
+
+    result = {"rdma": None, "rows": [], "calls": None, "listing": None, "complete": None, "idle": None,
+              "startup": None}
     try:
-        idle = gateway.resident_bytes()
-        for size in sizes:
-            load(gateway, "PUT", size, 1, 60, 4, False, f"/bench/data-{size}-", requests=4)
-            for key in range(4):
-                (tree / "bench" / f"data-{size}-{key}").chmod(0o644)
-        if arguments.only != "http":
-            rdma = paths.measure(BUILD, gateway, nginx, (ACCESS_KEY, SECRET_KEY), f"data-{sizes[-1]}-0",
-                                 arguments.quick, arguments.seconds)
-        print("\n                         requests/s                     CPU us/request            latency us")
-        print("verb      size conn     gateway      nginx  ratio    gateway     nginx  ratio        p50       p99")
-        plan = [("GET", s, c) for s in sizes for c in ((1, 16) if arguments.quick else (1, 8, 64))]
-        plan += [("HEAD", 4 * KIB, c) for c in (1, 16)]
-        plan += [("PUT", s, c) for s in sizes[:3] for c in (1, 16)]
-        if arguments.only == "rdma":
-            plan = []
-        for method, size, connections in plan:
-            row = compare(gateway, nginx, method, size, connections, arguments.seconds,
-                          arguments.rounds, 4 if method in ("GET", "HEAD") else 64)
-            rows.append(row)
-            print_row(row)
-        print(f"\nstart-up {gateway.start_seconds * 1000:.0f} ms; resident when idle "
-              f"{idle / MIB:.1f} MiB, after the run {gateway.resident_bytes() / MIB:.1f} MiB")
-        print("PUT: the gateway writes durably (data, metadata and name are synced); nginx does not.")
-        result = {"rdma": rdma, "rows": rows, "idle_resident_bytes": idle, "start_seconds": gateway.start_seconds}
+        if wanted("http") or wanted("rdma"):
+            beside_nginx(arguments, work, tree, sizes, result)
+        if wanted("listing"):
+            result["listing"] = more.listing(BUILD, work, quick)
+        if wanted("idle"):
+            result["idle"] = more.idle(Gateway, keys, work, quick)
+        if wanted("startup"):
+            result["startup"] = more.startup(Gateway, work)
+        if wanted("complete"):
+            result["complete"] = more.complete(Gateway, keys, work, quick)
     finally:
-        nginx.stop()
-        gateway.stop()
         shutil.rmtree(work)
     (arguments.out / "bench.json").write_text(json.dumps(result, indent=1))
-    (arguments.out / "bench.svg").write_text(svg(rows))
+    (arguments.out / "bench.svg").write_text(svg(result))
     print(f"written: {arguments.out}/bench.json, {arguments.out}/bench.svg")
 
 

@@ -3,7 +3,7 @@ import soak
 
 
 def test_twenty_seconds(tmp_path):
-    held, problems = soak.soak(tmp_path / "tree", 20, "short", every=10.0)
+    held, problems, _ = soak.soak(tmp_path / "tree", 20, "short", every=10.0)
     assert not problems, "\n".join(problems)
     assert held > 15
 
