@@ -104,6 +104,6 @@ int rg_cli_ls(int argc, const char **argv)
         return rg_cli_fail_usage("ls", "expects nothing, s3://BUCKET or s3://BUCKET/PREFIX");
     }
     RG_CLEANUP(rg_cli_close) struct rg_client *client = NULL;
-    status = rg_cli_open(&asked.remote, &client);
+    status = rg_cli_open_plain(&asked.remote, &client);
     return status == RG_EXIT_OK ? list(client, &url) : status;
 }

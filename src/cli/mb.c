@@ -32,7 +32,7 @@ int rg_cli_mb(int argc, const char **argv)
     }
     RG_CLEANUP(rg_cli_close) struct rg_client *client = NULL;
     struct rg_failure failure;
-    status = rg_cli_open(&remote, &client);
+    status = rg_cli_open_plain(&remote, &client);
     if (status != RG_EXIT_OK) {
         return status;
     }

@@ -35,7 +35,7 @@ int rg_cli_rb(int argc, const char **argv)
     }
     RG_CLEANUP(rg_cli_close) struct rg_client *client = NULL;
     struct rg_failure failure;
-    status = rg_cli_open(&asked.remote, &client);
+    status = rg_cli_open_plain(&asked.remote, &client);
     if (status == RG_EXIT_OK && asked.force) {
         status = rg_cli_remove_all(client, url.bucket, "", false);
     }

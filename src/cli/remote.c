@@ -177,6 +177,13 @@ int rg_cli_open(const struct rg_cli_remote *remote, struct rg_client **ret_clien
     return RG_EXIT_OK;
 }
 
+int rg_cli_open_plain(const struct rg_cli_remote *remote, struct rg_client **ret_client)
+{
+    struct rg_cli_remote plain = *remote;
+    plain.path = RG_PATH_HTTP_ONLY;
+    return rg_cli_open(&plain, ret_client);
+}
+
 void rg_cli_close(struct rg_client **client)
 {
     rg_client_close(*client);

@@ -101,6 +101,10 @@ struct rg_cli_remote {
 
 /* Opens a client; on failure prints one line and returns the exit status. */
 int rg_cli_open(const struct rg_cli_remote *remote, struct rg_client **ret_client);
+
+/* The same for commands that move no object bytes: no transport is opened, which takes longer than
+ * all that they do. */
+int rg_cli_open_plain(const struct rg_cli_remote *remote, struct rg_client **ret_client);
 void rg_cli_close(struct rg_client **client);
 
 /* ---- URLs ---- */

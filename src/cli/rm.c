@@ -65,7 +65,7 @@ int rg_cli_rm(int argc, const char **argv)
         return rg_cli_fail_usage("rm", "expects s3://BUCKET/KEY");
     }
     RG_CLEANUP(rg_cli_close) struct rg_client *client = NULL;
-    status = rg_cli_open(&asked.remote, &client);
+    status = rg_cli_open_plain(&asked.remote, &client);
     int worst = status;
     for (int i = 0; status != RG_EXIT_USAGE && client && i < count; i++) {
         status = asked.recursive ? remove_below(client, argv[i]) : remove_one(client, argv[i]);

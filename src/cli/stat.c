@@ -51,7 +51,7 @@ int rg_cli_stat(int argc, const char **argv)
     RG_CLEANUP(rg_cli_close) struct rg_client *client = NULL;
     struct rg_stat stat;
     struct rg_failure failure;
-    status = rg_cli_open(&remote, &client);
+    status = rg_cli_open_plain(&remote, &client);
     if (status != RG_EXIT_OK) {
         return status;
     }
