@@ -414,6 +414,7 @@ static void (*const plane_writers[FAMILY_COUNT])(struct rg_planes *, const char 
     [FAMILY_RDMA_SESSIONS] = rg_planes_write_sessions,
     [FAMILY_RDMA_SESSION_EVENTS] = rg_planes_write_session_events,
     [FAMILY_RDMA_STAGING] = rg_planes_write_staging,
+    [FAMILY_RDMA_STATUSES] = rg_planes_write_statuses,
     [FAMILY_RDMA_PINNED] = rg_planes_write_pinned,
     [FAMILY_RDMA_SLAB] = rg_planes_write_slabs,
 };

@@ -135,6 +135,7 @@ static void free_plane(struct rg_plane *plane)
 {
     rg_pool_close(plane->pool);
     rg_slab_close(plane->slab);
+    RG_MUST(pthread_mutex_destroy(&plane->lock));
     free(plane);
 }
 
@@ -204,6 +205,7 @@ static int open_plane(struct rg_planes *planes, enum rg_transport_kind kind,
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     plane->kind = kind;
+    RG_MUST(pthread_mutex_init(&plane->lock, NULL));
     rg_histogram_init(&plane->waits, second_bounds, RG_ARRAY_LENGTH(second_bounds));
     rg_histogram_init(&plane->seconds, second_bounds, RG_ARRAY_LENGTH(second_bounds));
     rg_histogram_init(&plane->overlap, ratio_bounds, RG_ARRAY_LENGTH(ratio_bounds));
@@ -759,6 +761,38 @@ static void count_success(struct rg_plane *plane, const struct rg_plane_transfer
     }
 }
 
+/* The library's words as a label's value. */
+static void copy_label(char *to, size_t room, const char *text)
+{
+    size_t len = 0;
+    for (; text[len] && len + 1 < room; len++) {
+        bool is_plain =
+            text[len] >= ' ' && text[len] < 127 && text[len] != '"' && text[len] != '\\';
+        to[len] = is_plain ? text[len] : '_';
+    }
+    to[len] = '\0';
+}
+
+static void count_status(struct rg_plane *plane, const struct rg_transfer_report *report)
+{
+    size_t i = 0;
+    RG_MUST(pthread_mutex_lock(&plane->lock));
+    while (i < plane->status_count && plane->statuses[i].status != report->provider_status) {
+        i++;
+    }
+    if (i == PLANE_STATUSES_MAX) {
+        i--; /* the last is that of all others */
+        plane->statuses[i].status = -1;
+        snprintf(plane->statuses[i].text, sizeof plane->statuses[i].text, "others");
+    } else if (i == plane->status_count) {
+        plane->statuses[i].status = report->provider_status;
+        copy_label(plane->statuses[i].text, sizeof plane->statuses[i].text, report->provider_text);
+        plane->status_count++;
+    }
+    plane->statuses[i].count++;
+    RG_MUST(pthread_mutex_unlock(&plane->lock));
+}
+
 void rg_plane_count(struct rg_plane *plane, const struct rg_plane_transfer *transfer,
                     const struct rg_transfer_report *report, bool succeeded)
 {
@@ -766,6 +800,9 @@ void rg_plane_count(struct rg_plane *plane, const struct rg_plane_transfer *tran
         count_success(plane, transfer, report);
     } else {
         add(&plane->failures[report->cause], 1);
+        if (report->provider_text[0]) {
+            count_status(plane, report);
+        }
     }
 }
 
@@ -942,6 +979,20 @@ void rg_planes_write_failures(struct rg_planes *planes, const char *name, struct
                             planes->planes[i]->path, i, rg_cause_name((enum rg_cause)cause), count);
             }
         }
+    }
+}
+
+void rg_planes_write_statuses(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        struct rg_plane *plane = planes->planes[i];
+        RG_MUST(pthread_mutex_lock(&plane->lock));
+        for (size_t j = 0; j < plane->status_count; j++) {
+            const struct rg_plane_status *status = &plane->statuses[j];
+            rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",status=\"%d\",text=\"%s\"} %" PRIu64 "\n",
+                        name, plane->path, i, status->status, status->text, status->count);
+        }
+        RG_MUST(pthread_mutex_unlock(&plane->lock));
     }
 }
 

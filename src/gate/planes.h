@@ -165,6 +165,7 @@ void rg_planes_write_sessions(struct rg_planes *planes, const char *name, struct
 void rg_planes_write_session_events(struct rg_planes *planes, const char *name, struct rg_buf *out);
 void rg_planes_write_staging(struct rg_planes *planes, const char *name, struct rg_buf *out);
 void rg_planes_write_pinned(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_statuses(struct rg_planes *planes, const char *name, struct rg_buf *out);
 void rg_planes_write_slabs(struct rg_planes *planes, const char *name, struct rg_buf *out);
 
 #endif

@@ -17,6 +17,14 @@
 #define ACCOUNTS_MAX 256u
 #define REASONS_MAX  32u
 
+/* Completions that failed, by what the library says; further kinds are counted as one. */
+#define PLANE_STATUSES_MAX 16u
+struct rg_plane_status {
+    int status;
+    char text[64];
+    uint64_t count;
+};
+
 struct rg_plane {
     enum rg_transport_kind kind;
     struct rg_slab *slab;
@@ -25,6 +33,9 @@ struct rg_plane {
     _Atomic uint64_t transfers[RG_PLANE_USE_COUNT][RG_DIALECT_COUNT];
     _Atomic uint64_t bytes[RG_PLANE_USE_COUNT][RG_DIALECT_COUNT];
     _Atomic uint64_t failures[RG_CAUSE_COUNT];
+    pthread_mutex_t lock; /* of these two */
+    struct rg_plane_status statuses[PLANE_STATUSES_MAX];
+    size_t status_count;
     struct rg_histogram waits;
     struct rg_histogram seconds;
     struct rg_histogram overlap;

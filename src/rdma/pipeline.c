@@ -260,6 +260,9 @@ static int end_post(struct run *run, const struct rg_completion *completion, str
     end(&run->wire);
     if (completion->broke != RG_BROKE_NOTHING) {
         run->report->cause = completion->cause;
+        run->report->provider_status = completion->provider_status;
+        memcpy(run->report->provider_text, completion->provider_text,
+               sizeof run->report->provider_text);
         return rg_failf(err, RG_RDMA_TRANSFER_FAILED, "The RDMA transfer failed: %s (%s, %d).",
                         rg_cause_sentence(completion->cause),
                         completion->provider_text[0] ? completion->provider_text : "no details",

@@ -63,7 +63,9 @@ struct rg_transfer_report {
     unsigned quiet; /* RG_QUIET_*, what the flush after a failure could promise; both on success */
     enum rg_broke broke;
     enum rg_cause cause;
-    size_t slots; /* leased */
+    int provider_status; /* of the completion that failed: ibv_wc_status, or fi_errno; else 0 */
+    char provider_text[RG_CAUSE_TEXT_MAX + 1]; /* what the library calls it; "" when none failed */
+    size_t slots;                              /* leased */
     uint64_t slot_wait_ns;
     uint64_t wall_ns;        /* from the first read or post to the last completion */
     uint64_t disk_ns;        /* time with a file operation in flight */

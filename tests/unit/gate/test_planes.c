@@ -574,6 +574,41 @@ static void recovers_from_every_failed_completion(void **state)
         assert_int_equal(rail_of_a_get(NULL), 0);
         assert_int_equal(world.memory[7], byte_at(7));
     }
+    /* Each is counted under the library's number. */
+    RG_BUF(text, 65536);
+    rg_planes_write_statuses(world.planes, "m", &text);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(statuses); i++) {
+        char label[64];
+        snprintf(label, sizeof label, "status=\"%d\",text=\"", statuses[i]);
+        const char *found = strstr(rg_buf_text(&text), label);
+        if (!found || strncmp(strstr(found, "} "), "} 1\n", 4) != 0) {
+            fail_msg("%s is not counted once: %s", label, rg_buf_text(&text));
+        }
+    }
+}
+
+/* What a library may make up has a ceiling. */
+static void counts_statuses_within_bounds(void **state)
+{
+    struct rg_plane_result result;
+    set(RG_SETTING_rdma_devices, "mlx5_0:1");
+    open_planes();
+    fill_file();
+    meet_client(0xffeeddcc, RG_DIRECTION_GET, "10.1.0.77");
+    for (int status = 1; status <= 22; status++) {
+        if (status != IBV_WC_FATAL_ERR) {
+            fake.next_status = status;
+            assert_true(move(RG_PLANE_GET, NULL, OBJECT_BYTES, &result) < 0);
+        }
+    }
+    RG_BUF(text, 65536);
+    rg_planes_write_statuses(world.planes, "m", &text);
+    unsigned lines = 0;
+    for (const char *at = rg_buf_text(&text); *at; at++) {
+        lines += *at == '\n';
+    }
+    assert_int_equal(lines, 16);
+    assert_non_null(strstr(rg_buf_text(&text), "status=\"-1\",text=\"others\"} "));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -597,6 +632,7 @@ int main(void)
         TEST(is_quiet_when_it_gives_up),
         TEST(declines_when_all_initiators_are_taken),
         TEST(recovers_from_every_failed_completion),
+        TEST(counts_statuses_within_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

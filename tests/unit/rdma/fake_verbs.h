@@ -21,7 +21,7 @@
 #define FAKE_DEVICES_MAX  4
 #define FAKE_PORTS_MAX    2
 #define FAKE_GIDS_MAX     16
-#define FAKE_STEPS_MAX    128
+#define FAKE_STEPS_MAX    256
 #define FAKE_REQUESTS_MAX 256
 #define FAKE_RECEIVES_MAX 64
 #define FAKE_QPS_MAX      64
