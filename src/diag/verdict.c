@@ -64,7 +64,8 @@ static void fill_causes(struct rg_view *view)
         const struct rg_run *run = view->runs[i];
         if (run == view->cause) {
             continue;
-        } /* Where the cause is known, what came after it on the same node is its consequence. */
+        }
+        /* Where the cause is known, what came after it on the same node is its consequence. */
         bool candidate = rg_view_rank(view, run) < 100 && !rg_run_is_mere_symptom(run) &&
                          incident->other_count < 3 &&
                          (!known || (run->node != view->cause->node && rg_run_is_local(run) &&
@@ -75,7 +76,9 @@ static void fill_causes(struct rg_view *view)
         if (candidate) {
             fill_cause(view, &incident->others[incident->other_count++], run);
             given[incident->other_count] = run->row;
-        } else if (incident->consequence_count < 400 && run->row != view->cause->row) {
+        } else if (run->row == view->cause->row) {
+            incident->cause.count += run->count; /* other nodes say the same */
+        } else if (incident->consequence_count < 400) {
             incident->consequences[incident->consequence_count++] =
                 (struct rg_part){(size_t)(run - view->correlation->runs), run->count};
         }

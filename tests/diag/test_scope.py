@@ -43,6 +43,13 @@ def test_many_nodes_one_server():
           avoid_has="Do not reboot clients", undecided_has=A)
 
 
+def test_all_lines_of_a_cause_are_counted():
+    lines = "".join(f"Nov 28 03:12:1{i} gpu0{i} kernel: LustreError: 3122:0:(o2iblnd_cb.c:3386:kiblnd_check_conns()) "
+                    f"Timed out RDMA with {A} (7): c: 6, oc: 0, rc: 8\n" for i in (1, 2, 3))
+    incident = last(diagnose_text(lines))
+    assert incident["cause"]["row"] == "IB-RDMATIMEOUT" and incident["cause"]["count"] == 3
+
+
 def test_many_nodes_one_target():
     text = known("gpu01", "gpu02", "gpu03")
     for node in ("gpu01", "gpu02", "gpu03"):
