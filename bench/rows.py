@@ -175,7 +175,9 @@ def idle(start, keys, work, quick):
             client.ask("GET", f"/{BUCKET}/small", connection=kept)
             before = gateway.resident_bytes()
             held = [socket.create_connection(("127.0.0.1", gateway.port), 30) for _ in range(count)]
-            time.sleep(1 + count / 5000)
+            while len(os.listdir(f"/proc/{gateway.pid}/task")) < count:
+                time.sleep(0.1)
+            time.sleep(2)
             resident, times = gateway.resident_bytes(), []
             threads = len(os.listdir(f"/proc/{gateway.pid}/task"))
             for _ in range(201):
