@@ -1,42 +1,38 @@
 /*
- * Each string is represented by its rarest five bytes, as two overlapping grams of four: wherever
- * the string stands, one of them begins at an even position. The search hashes the four bytes at
- * every second position and looks them up in a bitmap of the grams; only where a bit is set are the
- * strings compared. Strings of three and four bytes stand for all grams that can hold them. The
- * steps of neighbouring positions do not depend on each other, so the processor overlaps them:
- * measured beside an Aho–Corasick automaton over the same strings, whose every step waits for the
- * table load before it, this reads ordinary kernel lines several times as fast. A text made to hit
- * costs at each position the few strings that share a gram.
+ * Each string is represented by its rarest four bytes (a gram). The search
+ * hashes the four bytes at every position and looks them up in a bitmap of the
+ * grams; only where a bit is set are the strings compared. The steps of
+ * neighbouring positions do not depend on each other, so the processor overlaps
+ * them: measured beside an Aho–Corasick automaton over the same strings, whose
+ * every step waits for the table load before it, this reads ordinary kernel
+ * lines three to four times as fast. A text made to hit costs at each position
+ * the few strings that share a gram.
  */
 #include "diag/literals.h"
 
 #include "base/attr.h"
-#include "base/checked.h"
 
 #include <stdlib.h>
 
 #define GRAM          4
-#define BITMAP_BITS   17 /* 16 KiB: stays in the first-level cache */
-#define BUCKET_BITS   14
+#define BITMAP_BITS   16 /* 8 KiB: stays in the first-level cache */
+#define BUCKET_BITS   12
 #define STRINGS_MAX   16384
 #define STRING_BYTES  (1 << 20) /* of all strings together */
 #define NO_ENTRY      UINT32_MAX
-#define CONTINUATIONS 256 /* of three bytes known of a gram */
+#define CONTINUATIONS 256 /* a string of three bytes stands for this many grams */
 
 struct string {
     uint32_t at; /* in bytes[] */
     uint16_t len;
+    uint16_t gram_at;
     uint32_t tag;
-    uint32_t same; /* the next string with the same bytes; NO_ENTRY ends it */
 };
 
 struct entry {
-    uint64_t bytes; /* of the string from its gram on, up to eight */
-    uint64_t mask;  /* which of them there are */
     uint32_t gram;
     uint32_t string;
     uint32_t next; /* in the same bucket */
-    int16_t offset;
 };
 
 struct rg_literals {
@@ -94,14 +90,14 @@ static unsigned weight(char c)
     return c >= 'A' && c <= 'Z' ? 3 : 2;
 }
 
-/* Where the rarest bytes begin, as many as two overlapping grams have. */
-static size_t pick_grams(struct span text)
+/* Where the rarest four bytes begin. */
+static uint16_t pick_gram(struct span text)
 {
     size_t best = 0;
     unsigned least = UINT32_MAX;
-    for (size_t i = 0; i + GRAM + 1 <= text.len; i++) {
+    for (size_t i = 0; i + GRAM <= text.len; i++) {
         unsigned sum = 0;
-        for (size_t j = 0; j < GRAM + 1; j++) {
+        for (size_t j = 0; j < GRAM; j++) {
             sum += weight(text.ptr[i + j]);
         }
         if (sum < least) {
@@ -109,70 +105,36 @@ static size_t pick_grams(struct span text)
             best = i;
         }
     }
-    return best;
+    return (uint16_t)best;
 }
 
-/* The gram stands `offset` bytes behind the string's beginning (-1: it holds the byte before). */
-static void add_entry(struct rg_literals *literals, uint32_t gram, uint32_t string, int offset)
+static void add_entry(struct rg_literals *literals, uint32_t gram, uint32_t string)
 {
     uint32_t hash = hash_gram(gram);
     uint32_t bit = hash >> (32 - BITMAP_BITS);
     uint32_t *bucket = &literals->buckets[hash >> (32 - BUCKET_BITS)];
-    const struct string *whole = &literals->strings[string];
-    struct entry entry = {
-        .gram = gram, .string = string, .next = *bucket, .offset = (int16_t)offset};
-    if (offset >= 0) {
-        size_t len = RG_MIN((size_t)whole->len - (size_t)offset, sizeof(entry.bytes));
-        memcpy(&entry.bytes, literals->bytes + whole->at + offset, len);
-        memset(&entry.mask, 0xff, len);
-    }
     literals->bitmap[bit / 64] |= UINT64_C(1) << (bit % 64);
-    *bucket = (uint32_t)literals->entry_count;
-    literals->entries[literals->entry_count++] = entry;
-}
-
-/* All grams that have the bytes at `hole` free and the three others from the text. */
-static void add_open(struct rg_literals *literals, uint32_t index, const char *three, size_t hole,
-                     int offset)
-{
-    char gram[GRAM];
-    memcpy(gram + (hole == 0), three, GRAM - 1);
-    for (int i = 0; i < CONTINUATIONS; i++) {
-        gram[hole] = (char)i;
-        add_entry(literals, load_gram(gram), index, offset);
-    }
-}
-
-/* Several rows may look for the same short string: its many grams are kept once. */
-static bool join_same(struct rg_literals *literals, uint32_t index, struct span text)
-{
-    for (uint32_t i = 0; i < index; i++) {
-        struct string *other = &literals->strings[i];
-        if (other->len == text.len &&
-            memcmp(literals->bytes + other->at, text.ptr, text.len) == 0) {
-            literals->strings[index].same = other->same;
-            other->same = index;
-            return true;
-        }
-    }
-    return false;
+    literals->entries[literals->entry_count] = (struct entry){
+        .gram = gram,
+        .string = string,
+        .next = *bucket,
+    };
+    *bucket = (uint32_t)literals->entry_count++;
 }
 
 static void add_string(struct rg_literals *literals, uint32_t index, struct span text)
 {
-    if (text.len <= GRAM && join_same(literals, index, text)) {
+    struct string *string = &literals->strings[index];
+    if (text.len >= GRAM) {
+        string->gram_at = pick_gram(text);
+        add_entry(literals, load_gram(text.ptr + string->gram_at), index);
         return;
     }
-    if (text.len > GRAM) {
-        size_t at = pick_grams(text);
-        add_entry(literals, load_gram(text.ptr + at), index, (int)at);
-        add_entry(literals, load_gram(text.ptr + at + 1), index, (int)at + 1);
-    } else if (text.len == GRAM) {
-        add_entry(literals, load_gram(text.ptr), index, 0);
-        add_open(literals, index, text.ptr + 1, GRAM - 1, 1);
-    } else {
-        add_open(literals, index, text.ptr, GRAM - 1, 0);
-        add_open(literals, index, text.ptr, 0, -1);
+    char gram[GRAM];
+    memcpy(gram, text.ptr, text.len);
+    for (int i = 0; i < CONTINUATIONS; i++) {
+        gram[GRAM - 1] = (char)i;
+        add_entry(literals, load_gram(gram), index);
     }
 }
 
@@ -194,7 +156,7 @@ static int check_strings(const struct rg_literal *list, size_t count, size_t *re
             return rg_failf(err, RG_SETTING, "more than %d rows", RG_LITERAL_TAGS_MAX);
         }
         bytes += len;
-        entries += len > GRAM ? 2 : len == GRAM ? CONTINUATIONS + 1 : 2 * CONTINUATIONS;
+        entries += len < GRAM ? CONTINUATIONS : 1;
     }
     if (bytes > STRING_BYTES) {
         return rg_failf(err, RG_SETTING, "the literals have more than %d bytes", STRING_BYTES);
@@ -234,7 +196,6 @@ int rg_literals_new(const struct rg_literal *list, size_t count, struct rg_liter
             .at = (uint32_t)used,
             .len = (uint16_t)text.len,
             .tag = list[i].tag,
-            .same = NO_ENTRY,
         };
         add_string(literals, (uint32_t)i, text);
         used += text.len;
@@ -249,27 +210,19 @@ static bool compare_at(const struct rg_literals *literals, struct span text, siz
 {
     bool any = false;
     uint32_t next = literals->buckets[hash_gram(gram) >> (32 - BUCKET_BITS)];
-    uint64_t here = 0;
-    bool whole = text.len - at >= sizeof(here);
-    if (whole) {
-        memcpy(&here, text.ptr + at, sizeof(here));
-    }
     while (next != NO_ENTRY) {
         const struct entry *entry = &literals->entries[next];
         next = entry->next;
-        if (entry->gram != gram || (whole && ((here ^ entry->bytes) & entry->mask) != 0)) {
+        if (entry->gram != gram) {
             continue;
         }
         const struct string *string = &literals->strings[entry->string];
-        ptrdiff_t from = (ptrdiff_t)at - entry->offset;
-        if (from < 0 || (size_t)from + string->len > text.len ||
-            memcmp(text.ptr + from, literals->bytes + string->at, string->len) != 0) {
+        if (at < string->gram_at || text.len - (at - string->gram_at) < string->len ||
+            memcmp(text.ptr + at - string->gram_at, literals->bytes + string->at, string->len) !=
+                0) {
             continue;
         }
-        for (uint32_t i = entry->string; i != NO_ENTRY; i = literals->strings[i].same) {
-            uint32_t tag = literals->strings[i].tag;
-            found[tag / 64] |= UINT64_C(1) << (tag % 64);
-        }
+        found[string->tag / 64] |= UINT64_C(1) << (string->tag % 64);
         any = true;
     }
     return any;
@@ -281,45 +234,61 @@ static inline uint64_t may_begin(const struct rg_literals *literals, uint32_t gr
     return literals->bitmap[bit / 64] >> (bit % 64) & 1;
 }
 
-/* The last `len` (at most 3) bytes of the text and zeros behind them, in the order of memory. */
-static inline uint32_t load_last(struct span text, size_t len)
+/* The last `len` (at most 7) bytes of the text and zeros behind them, in the order of memory. */
+static inline uint64_t load_last(struct span text, size_t len)
 {
-    char bytes[GRAM] = {0};
-    memcpy(bytes, text.ptr + text.len - len, len);
-    return load_gram(bytes);
+    uint64_t bytes = 0;
+    if (text.len < sizeof(bytes)) {
+        memcpy(&bytes, text.ptr + text.len - len, len);
+        return bytes;
+    }
+    memcpy(&bytes, text.ptr + text.len - sizeof(bytes), sizeof(bytes));
+    if (len == 0) {
+        return 0;
+    }
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return bytes >> (8 * (sizeof(bytes) - len));
+#else
+    return bytes << (8 * (sizeof(bytes) - len));
+#endif
+}
+
+static inline uint32_t gram_within(uint64_t bytes, size_t at)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (uint32_t)(bytes >> (8 * at));
+#else
+    return (uint32_t)(bytes << (8 * at) >> 32);
+#endif
 }
 
 bool rg_literals_find(const struct rg_literals *literals, struct span text, uint64_t *found)
 {
     bool any = false;
     size_t at = 0;
-    /* Four even positions a step: one branch for all of them. */
-    for (; at + 6 + GRAM <= text.len; at += 8) {
+    /* Four positions a step: one branch for all of them. */
+    for (; at + 3 + GRAM <= text.len; at += 4) {
         const char *here = text.ptr + at;
         uint64_t hits =
-            may_begin(literals, load_gram(here)) | may_begin(literals, load_gram(here + 2)) |
-            may_begin(literals, load_gram(here + 4)) | may_begin(literals, load_gram(here + 6));
+            may_begin(literals, load_gram(here)) | may_begin(literals, load_gram(here + 1)) |
+            may_begin(literals, load_gram(here + 2)) | may_begin(literals, load_gram(here + 3));
         if (__builtin_expect(hits == 0, 1)) {
             continue;
         }
-        for (size_t i = 0; i < 8; i += 2) {
+        for (size_t i = 0; i < 4; i++) {
             uint32_t gram = load_gram(here + i);
             if (may_begin(literals, gram)) {
                 any |= compare_at(literals, text, at + i, gram, found);
             }
         }
     }
-    for (; at + GRAM <= text.len; at += 2) {
-        uint32_t gram = load_gram(text.ptr + at);
+    /* The last bytes, with zeros behind them for strings that are shorter than a gram. One load for
+     * all: bytes that were just stored one by one would have to be waited for. */
+    uint64_t last = load_last(text, text.len - at);
+    for (size_t i = 0; at + i < text.len; i++) {
+        uint32_t gram = gram_within(last, i);
         if (may_begin(literals, gram)) {
-            any |= compare_at(literals, text, at, gram, found);
-        }
-    }
-    /* Strings that are shorter than a gram, or end with the text: zeros stand for what follows. */
-    for (; at < text.len; at += 2) {
-        uint32_t gram = load_last(text, text.len - at);
-        if (may_begin(literals, gram)) {
-            any |= compare_at(literals, text, at, gram, found);
+            any |= compare_at(literals, text, at + i, gram, found);
         }
     }
     return any;
