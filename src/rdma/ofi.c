@@ -29,7 +29,11 @@
  * - shm: posting takes a spin lock in the target's shared memory, and the target holds it while it
  *   copies. If it dies then, the post would spin for ever. So one operation at a time is posted on
  * a lane, when the target has nothing to copy for us, and only after a look whether it is alive.
- * - shm: an endpoint can know 256 peers in its life; a target's endpoint is renewed before that.
+ * - shm: an endpoint can know 256 peers in its life. A target forgets none, and an initiator that
+ *   forgets one keeps the number it had there: the next peer in the same place gets commands under
+ *   that number without having been introduced, and dies of them. So both are renewed before that.
+ * - shm: whether memory of other processes can be read (CMA) is found out with the first peer and
+ *   kept for the endpoint's life. If that peer is dead, the answer is wrong.
  * - shm: names in tokens end up in shm_open and mmap unchecked; only names of our own form, backed
  *   by a plausible file of our own user, are let through.
  * - shm, psm and psm2 install signal handlers; they are taken out again at once.
@@ -92,8 +96,8 @@
 /* Peers whose addresses (and connections) a lane keeps. */
 #define PEERS_PER_LANE 16
 
-/* Windows that one shm endpoint serves before it is renewed: each may come from a new peer. */
-#define SHM_MINTS_PER_ENDPOINT 200
+/* Peers that one shm endpoint may meet before it is renewed; each window may bring a new one. */
+#define SHM_PEERS_PER_ENDPOINT 200
 
 #define SHM_DIRECTORY      "/dev/shm"
 #define SHM_PREFIX         "railgate-"
@@ -268,6 +272,7 @@ struct ofi_lane {
     bool is_awaited;     /* minted, and nothing has moved since */
     uint64_t nap_us;     /* the last sleep where there is no descriptor; 0: none since a move */
     unsigned mints;      /* since the endpoint was opened */
+    unsigned met;        /* peers added since then */
     unsigned windows;    /* minted and not revoked */
 };
 
@@ -700,6 +705,7 @@ static void close_endpoint(struct ofi_lane *lane)
     lane->wait_fd = -1;
     lane->peer = NULL;
     lane->mints = 0;
+    lane->met = 0;
     memset(lane->operations, 0, sizeof lane->operations);
 }
 
@@ -923,6 +929,12 @@ static int check_ip_name(const struct ofi_rail *rail, const struct rg_rdma_windo
     return nobody ? useless_name(err, RG_RDMA_TRANSFER_FAILED, "is nobody's to connect to") : 0;
 }
 
+static int fail_gone(struct rg_error *err)
+{
+    return rg_failf(err, RG_RDMA_TRANSFER_FAILED,
+                    "The RDMA transfer failed: the token's target is not there any more.");
+}
+
 /* Opens the peer's file to watch its life; what the provider will map must look like its own. */
 static int check_shm_name(struct peer *peer, const struct rg_rdma_window *window,
                           struct rg_error *err)
@@ -939,8 +951,7 @@ static int check_shm_name(struct peer *peer, const struct rg_rdma_window *window
     int fd = directory < 0 ? -1 : open_shm_file(directory, (const char *)peer->name, &facts);
     if (fd < 0 || facts.st_size < SHM_FILE_BYTES_MIN) {
         close_fd(fd);
-        return rg_failf(err, RG_RDMA_TRANSFER_FAILED,
-                        "The RDMA transfer failed: the token's target is not there any more.");
+        return fail_gone(err);
     }
     peer->alive_fd = fd;
     return 0;
@@ -971,6 +982,10 @@ static struct peer *unused_peer(struct ofi_lane *lane)
 /* Makes sure of an unused place; the peer that was used longest ago gives way. */
 static int make_room(struct ofi_lane *lane, struct rg_error *err)
 {
+    if (lane->rail->provider == PROVIDER_SHM && lane->met >= SHM_PEERS_PER_ENDPOINT) {
+        close_endpoint(lane);
+        return open_endpoint(lane, 'i', err);
+    }
     if (unused_peer(lane)) {
         return 0;
     }
@@ -1016,6 +1031,11 @@ static int add_peer(struct ofi_lane *lane, const struct rg_rdma_window *window,
     }
     fresh.known = true;
     *peer = fresh;
+    lane->met++;
+    if (!is_peer_alive(peer)) {
+        close_endpoint(lane);
+        return fail_gone(err);
+    }
     *ret_peer = peer;
     return 0;
 }
@@ -1415,7 +1435,7 @@ static int ofi_window_mint(struct rg_lane *public, struct rg_region *region, uin
     struct ofi_lane *lane = lane_of(public);
     struct ofi_rail *rail = lane->rail;
     if (rail->provider == PROVIDER_SHM && lane->windows == 0 &&
-        lane->mints >= SHM_MINTS_PER_ENDPOINT) {
+        lane->mints >= SHM_PEERS_PER_ENDPOINT) {
         close_endpoint(lane);
     }
     int rc = open_endpoint(lane, 't', err);

@@ -752,6 +752,47 @@ static void moves_between_threads(void **state)
     rg_rail_close(rail);
 }
 
+/* One lane of the gateway and more targets, in turn, than a shm endpoint has numbers for. */
+static void more_targets_than_numbers(void **state)
+{
+    if (strcmp(provider, "shm") != 0) {
+        return;
+    }
+    struct gateway gateway;
+    struct rg_rail_config config = rail_config();
+    struct rg_rail *rail;
+    struct rg_lane *lane;
+    struct rg_region *region;
+    size_t length = 10001;
+    rg_autofree uint8_t *memory = calloc(1, length);
+    open_gateway(&gateway, 2, 1);
+    assert_int_equal(rg_rail_open(ofi(), &config, &rail, NULL), 0);
+    assert_int_equal(rg_lane_open(rail, &lane, NULL), 0);
+    assert_int_equal(
+        rg_region_register(rail, memory, length, RG_ACCESS_REMOTE_WRITE, &region, NULL), 0);
+    for (uint64_t i = 0; i < 300; i++) {
+        struct rg_target *target;
+        struct rg_progress *progress;
+        struct rg_transfer_report report;
+        uint64_t expected;
+        rg_autoclose int source = file_with(length, i, &expected);
+        assert_int_equal(rg_lane_reset(lane, NULL), 0);
+        assert_int_equal(rg_window_mint(lane, region, 0, length, RG_DIRECTION_GET, &target, NULL),
+                         0);
+        struct rg_rdma_window window = target->window;
+        assert_int_equal(rg_progress_start(lane, &progress, NULL), 0);
+        assert_int_equal(
+            transfer(&gateway, &window, RG_DIRECTION_GET, source, length, 10000, &report, NULL), 0);
+        assert_int_equal(rg_progress_stop(progress, NULL), 0);
+        assert_int_equal(rg_window_revoke(target, true, NULL), 0);
+        assert_int_equal(digest(memory, length), expected);
+    }
+    close_gateway(&gateway);
+    rg_region_deregister(region);
+    rg_lane_close(lane);
+    rg_rail_close(rail);
+}
+
 /* Good tokens, and addresses that can be no one's here. */
 static void declines_useless_addresses(struct gateway *gateway, struct rg_rdma_window *window,
                                        int sink)
@@ -947,6 +988,7 @@ static int run_provider(const char *name)
         cmocka_unit_test(moves_every_length),
         cmocka_unit_test(moves_between_threads),
         cmocka_unit_test(many_clients_in_turn),
+        cmocka_unit_test(more_targets_than_numbers),
         cmocka_unit_test(refuses_wrong_windows),
         cmocka_unit_test(revoked_window_is_dead),
         cmocka_unit_test(refuses_hostile_names),
