@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import data
@@ -318,8 +319,8 @@ def test_runs_unprivileged(tmp_path_factory):
     gateway.stop()
 
 
-def test_hung_mount(start, tmp_path):
-    """A mount that stops answering costs its own requests a 503 and nobody else anything."""
+def bind(tmp_path):
+    """A FUSE file system at point that shows below, and its process."""
     need_root()
     if not shutil.which("bindfs") or not os.path.exists("/dev/fuse"):
         pytest.skip("bindfs or /dev/fuse is not there")
@@ -327,11 +328,54 @@ def test_hung_mount(start, tmp_path):
     point = tmp_path / "point"
     point.mkdir()
     daemon = subprocess.Popen(["bindfs", "-f", tmp_path / "below", point], stdin=subprocess.DEVNULL)
+    for _ in range(100):
+        if os.path.ismount(point):
+            break
+        time.sleep(0.1)
+    return point, daemon
+
+
+def test_mount_that_shows_an_older_time(start, tmp_path):
+    """A client of a network file system may show a new file as it was before it was finished."""
+    point, daemon = bind(tmp_path)
     try:
-        for _ in range(100):
-            if os.path.ismount(point):
-                break
-            time.sleep(0.1)
+        gateway = start(tree=point / "tree")
+        file = tmp_path / "below" / "tree" / "lag" / "k"
+        assert raw.request(gateway, "PUT", "/lag").status == 200
+
+        def put():
+            etag = raw.request(gateway, "PUT", "/lag/k", body=b"x" * 5000).headers["etag"]
+            return etag, file.stat().st_mtime_ns
+
+        etag, mtime = put()
+        os.utime(file, ns=(mtime, mtime - 48_000_000))
+        timer = threading.Timer(0.3, os.utime, [file], {"ns": (mtime, mtime)})
+        timer.start()
+        answer = raw.request(gateway, "GET", "/lag/k")
+        timer.join()
+        assert answer.headers["etag"] == etag and len(answer.body) == 5000
+
+        # Where the time stays older, somebody set it: that takes a while and is told.
+        etag, mtime = put()
+        os.utime(file, ns=(mtime, mtime - 48_000_000))
+        began = time.monotonic()
+        answer = raw.request(gateway, "HEAD", "/lag/k")
+        assert answer.headers["etag"].endswith('-1"') and time.monotonic() - began > 1
+
+        # A newer one is another program's for certain.
+        etag, mtime = put()
+        os.utime(file, ns=(mtime, mtime + 48_000_000))
+        assert raw.request(gateway, "HEAD", "/lag/k").headers["etag"].endswith('-1"')
+    finally:
+        subprocess.run(["umount", "-l", point], capture_output=True)
+        daemon.terminate()
+        daemon.wait()
+
+
+def test_hung_mount(start, tmp_path):
+    """A mount that stops answering costs its own requests a 503 and nobody else anything."""
+    point, daemon = bind(tmp_path)
+    try:
         gateway = start("--storage-timeout", "2s", "--drain-timeout", "2s", tree=point / "tree")
         everyday(gateway)
         raw.request(gateway, "PUT", "/hang")

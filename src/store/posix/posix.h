@@ -272,6 +272,9 @@ int rg_posix_open_beneath(int bucket_fd, struct span path, int flags, bool follo
 /* Has what the descriptor refers to lost its name? (Network file systems may say ESTALE.) */
 bool rg_posix_is_removed(int fd);
 
+/* Of a statfs f_type: times are given by this kernel alone, and nobody else writes there. */
+bool rg_posix_is_local(uint64_t magic);
+
 /* A stream over an open directory: takes the descriptor, also when it fails (NULL, with errno). -1
  * is passed on as a failure, its errno kept. */
 DIR *rg_posix_directory_take(int own_fd);
@@ -426,9 +429,10 @@ struct rg_posix_brief {
  * where that is absent, versitygw's xattrs; a file that another program wrote or changed gets a
  * synthetic ETag and keeps its user metadata. For a directory that is no object returns
  * RG_NO_SUCH_KEY. For a file replaced by another, and its metadata gone with it, returns
- * RG_OPERATION_ABORTED: open again. Release with rg_object_info_free.
+ * RG_OPERATION_ABORTED: open again. Size and time in `st` are corrected where the mount's view of
+ * them lagged behind, which takes up to 1.3 s. Release with rg_object_info_free.
  */
-int rg_posix_info_read(struct rg_posix_bucket *bucket, int fd, const struct stat *st,
+int rg_posix_info_read(struct rg_posix_bucket *bucket, int fd, struct stat *st,
                        struct rg_object_info *ret_info, struct rg_error *err) RG_CHECK;
 
 /*

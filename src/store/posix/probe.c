@@ -147,8 +147,7 @@ static void name_magic(uint64_t magic, char *text, size_t room)
     snprintf(text, room, "type 0x%" PRIx64, magic);
 }
 
-/* Times of these are given by this kernel alone, and nobody else writes to them. */
-static bool is_local(uint64_t magic)
+bool rg_posix_is_local(uint64_t magic)
 {
     return magic == 0xef53 || magic == 0x58465342 || magic == 0x9123683e || magic == 0x01021994 ||
            magic == 0xf2f52010;
@@ -428,7 +427,7 @@ static int run_probes(struct rg_posix *posix, int dir, struct rg_posix_mount *mo
     mount->device = st.st_dev;
     mount->magic = (uint64_t)fs.f_type & 0xffffffffu;
     mount->lustre = mount->magic == MAGIC_LUSTRE;
-    mount->local = is_local(mount->magic);
+    mount->local = rg_posix_is_local(mount->magic);
     struct options options;
     read_options(st.st_dev, &options);
     if (options.type[0]) {

@@ -18,8 +18,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long a file that seems older than its record is looked at again (1.3 s in all), and how young
+ * the record must be for that. */
+#define LAG_PAUSE_US_MIN 5000u
+#define LAG_PAUSE_US_MAX 640000u
+#define LAG_RECORD_AGE_S 10
 
 #define XATTR_BYTES_MAX (64u << 10)
 /* How often a record is read again whose sidecar was exchanged in between. */
@@ -283,7 +294,44 @@ static void synthesize(const struct stat *st, char etag[RG_ETAG_MAX + 1])
                       (uint64_t)st->st_size, etag);
 }
 
-int rg_posix_info_read(struct rg_posix_bucket *bucket, int fd, const struct stat *st,
+/*
+ * Whether a client of a network file system shows us the file as it was before it was finished: no
+ * file is older than its record, which is the last thing written. GlusterFS believes a time for a
+ * second by default, also of a file that another client has just renamed into place. A file that
+ * somebody gave an older time on purpose looks the same; so only young records are waited for.
+ */
+static bool lags_behind(int fd, const struct rg_record *record, const struct stat *st)
+{
+    struct timespec now;
+    struct statfs fs;
+    clock_gettime(CLOCK_REALTIME, &now);
+    bool is_older =
+        st->st_mtim.tv_sec < record->mtime_s ||
+        (st->st_mtim.tv_sec == record->mtime_s && st->st_mtim.tv_nsec < (long)record->mtime_ns);
+    return S_ISREG(st->st_mode) && record->has_file && is_older &&
+           llabs((long long)now.tv_sec - (long long)record->mtime_s) <= LAG_RECORD_AGE_S &&
+           fstatfs(fd, &fs) == 0 && !rg_posix_is_local((uint64_t)fs.f_type & 0xffffffffu);
+}
+
+/* Looks at the file until it is as its record says; it may never be. */
+static void wait_for_the_time(int fd, const struct rg_record *record, struct stat *st)
+{
+    for (useconds_t pause = LAG_PAUSE_US_MIN; pause <= LAG_PAUSE_US_MAX; pause *= 2) {
+        struct statx seen;
+        usleep(pause);
+        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_MTIME | STATX_SIZE, &seen) <
+            0) {
+            return;
+        }
+        st->st_size = (off_t)seen.stx_size;
+        st->st_mtim = (struct timespec){seen.stx_mtime.tv_sec, (long)seen.stx_mtime.tv_nsec};
+        if (rg_posix_record_is_current(record, st)) {
+            return;
+        }
+    }
+}
+
+int rg_posix_info_read(struct rg_posix_bucket *bucket, int fd, struct stat *st,
                        struct rg_object_info *ret_info, struct rg_error *err)
 {
     RG_CLEANUP(rg_record_free) struct rg_record record = RG_RECORD_INIT;
@@ -298,6 +346,10 @@ int rg_posix_info_read(struct rg_posix_bucket *bucket, int fd, const struct stat
         return rc;
     }
     struct truth truth = judge(&record, found, legacy, st);
+    if (truth.is_foreign && found && lags_behind(fd, &record, st)) {
+        wait_for_the_time(fd, &record, st);
+        truth = judge(&record, found, legacy, st);
+    }
     if (!truth.is_object) {
         return rg_fail(err, RG_NO_SUCH_KEY);
     }
