@@ -161,7 +161,7 @@ int rg_posix_brief_read(struct rg_posix_bucket *bucket, int directory_fd, const 
     return 0;
 }
 
-int rg_posix_info_read(struct rg_posix_bucket *bucket, int fd, const struct stat *st,
+int rg_posix_info_read(struct rg_posix_bucket *bucket, int fd, struct stat *st,
                        struct rg_object_info *ret_info, struct rg_error *err)
 {
     *ret_info = (struct rg_object_info){.size = (uint64_t)st->st_size, .modified = st->st_mtim};
