@@ -112,6 +112,7 @@ static void open_rail(struct rg_rails *rails, const struct rg_config *asked,
     snprintf(rail->path, sizeof rail->path, "%s", rg_rail_path(rail->life->rail));
     rail->index = rails->count++;
     RG_MUST(pthread_mutex_init(&rail->mutex, NULL));
+    RG_MUST(pthread_cond_init(&rail->looked, NULL));
 }
 
 static void open_ofi(struct rg_rails *rails, const struct rg_config *config,
@@ -191,6 +192,7 @@ void rg_rails_close(struct rg_rails *rails)
         }
         RG_ASSERT(rail->lane_count == 0 && rail->life->users == 1);
         rg_rail_leave_life(rail, RG_TAKE(rail->life));
+        RG_MUST(pthread_cond_destroy(&rail->looked));
         RG_MUST(pthread_mutex_destroy(&rail->mutex));
     }
     free(rails->notes);
@@ -311,10 +313,16 @@ bool rg_rail_is_out(struct rg_client_rail *rail)
     return is_out;
 }
 
-/* Whether this thread is to look at the rail; then nobody else does until it has. */
+/*
+ * Whether this thread is to look at the rail; then nobody else does until it has. Who has no other
+ * way waits for what another thread sees.
+ */
 static bool begin_look(struct rg_client_rail *rail, bool at_once)
 {
     RG_MUST(pthread_mutex_lock(&rail->mutex));
+    while (at_once && rail->is_out && rail->is_working) {
+        RG_MUST(pthread_cond_wait(&rail->looked, &rail->mutex));
+    }
     bool is_due =
         rail->is_out && !rail->is_working && (at_once || rg_clock_ms() >= rail->retry_at_ms);
     rail->is_working = rail->is_working || is_due;
@@ -330,6 +338,7 @@ static struct rg_rail_life *end_look(struct rg_client_rail *rail, int rc,
     struct rg_rail_life *old = NULL;
     RG_MUST(pthread_mutex_lock(&rail->mutex));
     rail->is_working = false;
+    RG_MUST(pthread_cond_broadcast(&rail->looked));
     rail->is_out = rc < 0;
     if (renewed) {
         old = rail->life;

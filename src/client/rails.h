@@ -51,8 +51,9 @@ struct rg_client_rail {
     pthread_mutex_t mutex; /* guards what follows */
     struct rg_rail_life *life;
     bool is_out;
-    bool is_working;      /* a thread looks at it, without the mutex */
-    uint64_t retry_at_ms; /* monotonic */
+    bool is_working;       /* a thread looks at it, without the mutex */
+    pthread_cond_t looked; /* it has */
+    uint64_t retry_at_ms;  /* monotonic */
     uint64_t retry_delay_ms;
     char fault[RG_ERROR_MESSAGE_MAX]; /* why it is out */
     struct rg_client_lane *idle;
