@@ -111,17 +111,16 @@ static int read_content_md5(struct rg_body *body, struct rg_error *err)
     return 0;
 }
 
-/* Of an algorithm we do not know. */
+/* Of a field that is not the checksum of an algorithm we know: whether it is another's. */
 static bool is_unknown_checksum(struct span name)
 {
     struct span prefix = RG_SPAN_LITERAL("x-amz-checksum-");
-    enum rg_checksum_algorithm algorithm;
     if (name.len <= prefix.len || !rg_span_is_nocase(rg_span_head(name, prefix.len), prefix.ptr)) {
         return false;
     }
     struct span rest = rg_span_skip(name, prefix.len);
     return !rg_span_is_nocase(rest, "algorithm") && !rg_span_is_nocase(rest, "type") &&
-           !rg_span_is_nocase(rest, "mode") && !rg_checksum_from_header(name, &algorithm);
+           !rg_span_is_nocase(rest, "mode");
 }
 
 int rg_body_stated_checksum(struct rg_call *call, struct rg_checksum *ret_checksum,
@@ -131,11 +130,12 @@ int rg_body_stated_checksum(struct rg_call *call, struct rg_checksum *ret_checks
     for (size_t i = 0; i < call->header_count; i++) {
         enum rg_checksum_algorithm algorithm;
         struct span name = call->headers[i].name;
-        if (is_unknown_checksum(name)) {
-            return rg_failf(err, RG_INVALID_REQUEST,
-                            "%.*s is not supported: it could not be verified.", RG_SPAN_ARG(name));
-        }
         if (!rg_checksum_from_header(name, &algorithm)) {
+            if (is_unknown_checksum(name)) {
+                return rg_failf(err, RG_INVALID_REQUEST,
+                                "%.*s is not supported: it could not be verified.",
+                                RG_SPAN_ARG(name));
+            }
             continue;
         }
         if (found.algorithm != RG_CHECKSUM_NONE) {

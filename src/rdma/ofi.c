@@ -271,8 +271,7 @@ struct ofi_lane {
     uint64_t usual_us;   /* how long operations take, smoothed */
     bool is_awaited;     /* minted, and nothing has moved since */
     uint64_t nap_us;     /* the last sleep where there is no descriptor; 0: none since a move */
-    unsigned mints;      /* since the endpoint was opened */
-    unsigned met;        /* peers added since then */
+    unsigned met;        /* since the endpoint was opened: peers, or windows that may bring one */
     unsigned windows;    /* minted and not revoked */
 };
 
@@ -704,7 +703,6 @@ static void close_endpoint(struct ofi_lane *lane)
     lane->shm_lock_fd = -1;
     lane->wait_fd = -1;
     lane->peer = NULL;
-    lane->mints = 0;
     lane->met = 0;
     memset(lane->operations, 0, sizeof lane->operations);
 }
@@ -1410,8 +1408,7 @@ static int ofi_lane_progress(struct rg_lane *public, struct rg_error *err)
     if (moved && lane->is_awaited) {
         note_move(lane);
         lane->is_awaited = false;
-    }
-    if (moved) {
+    } else if (moved) {
         lane->nap_us = 0;
     }
     return moved;
@@ -1435,7 +1432,7 @@ static int ofi_window_mint(struct rg_lane *public, struct rg_region *region, uin
     struct ofi_lane *lane = lane_of(public);
     struct ofi_rail *rail = lane->rail;
     if (rail->provider == PROVIDER_SHM && lane->windows == 0 &&
-        lane->mints >= SHM_PEERS_PER_ENDPOINT) {
+        lane->met >= SHM_PEERS_PER_ENDPOINT) {
         close_endpoint(lane);
     }
     int rc = open_endpoint(lane, 't', err);
@@ -1463,7 +1460,7 @@ static int ofi_window_mint(struct rg_lane *public, struct rg_region *region, uin
     window->length = length;
     window->rkey = fi_mr_key(target->mr);
     snprintf(window->provider, sizeof window->provider, "%s", rail->provider_name);
-    lane->mints++;
+    lane->met++;
     lane->windows++;
     lane->begun_ns = rg_clock_ns();
     lane->is_awaited = true;

@@ -709,47 +709,79 @@ static void many_clients_in_turn(void **state)
     stop_client(&client);
 }
 
+/* A target in the gateway's own process. */
+struct own {
+    struct rg_rail *rail;
+    struct rg_lane *lane;
+    struct rg_region *region;
+    uint8_t *memory;
+    size_t length;
+};
+
+static void open_own(struct own *own, size_t length)
+{
+    struct rg_rail_config config = rail_config();
+    *own = (struct own){.memory = calloc(1, length), .length = length};
+    assert_int_equal(rg_rail_open(ofi(), &config, &own->rail, NULL), 0);
+    assert_int_equal(rg_lane_open(own->rail, &own->lane, NULL), 0);
+    assert_int_equal(rg_region_register(own->rail, own->memory, length, RG_ACCESS_REMOTE_WRITE,
+                                        &own->region, NULL),
+                     0);
+}
+
+static void close_own(struct own *own)
+{
+    rg_region_deregister(own->region);
+    rg_lane_close(own->lane);
+    rg_rail_close(own->rail);
+    free(own->memory);
+}
+
+static struct rg_target *mint_own(struct own *own)
+{
+    struct rg_target *target;
+    assert_int_equal(
+        rg_window_mint(own->lane, own->region, 0, own->length, RG_DIRECTION_GET, &target, NULL), 0);
+    return target;
+}
+
+/* A file of that seed goes to the target whole. */
+static void must_get_own(struct gateway *gateway, struct own *own, uint64_t seed)
+{
+    struct rg_progress *progress;
+    struct rg_transfer_report report;
+    uint64_t expected;
+    rg_autoclose int source = file_with(own->length, seed, &expected);
+    struct rg_target *target = mint_own(own);
+    struct rg_rdma_window window = target->window;
+    assert_int_equal(rg_progress_start(own->lane, &progress, NULL), 0);
+    assert_int_equal(
+        transfer(gateway, &window, RG_DIRECTION_GET, source, own->length, 10000, &report, NULL), 0);
+    assert_int_equal(rg_progress_stop(progress, NULL), 0);
+    assert_int_equal(rg_window_revoke(target, true, NULL), 0);
+    assert_int_equal(digest(own->memory, own->length), expected);
+}
+
 /* Gateway and client in one process. */
 static void moves_between_threads(void **state)
 {
     struct gateway gateway;
-    struct rg_rail_config config = rail_config();
-    struct rg_rail *rail;
-    struct rg_lane *lane;
-    struct rg_region *region;
-    size_t length = 5 * SLOT + 1;
-    rg_autofree uint8_t *memory = calloc(1, length);
+    struct own own;
     open_gateway(&gateway, 4, 1);
-    assert_int_equal(rg_rail_open(ofi(), &config, &rail, NULL), 0);
-    assert_int_equal(rg_lane_open(rail, &lane, NULL), 0);
-    assert_int_equal(
-        rg_region_register(rail, memory, length, RG_ACCESS_REMOTE_WRITE, &region, NULL), 0);
+    open_own(&own, 5 * SLOT + 1);
     for (uint64_t i = 0; i < 3; i++) {
         struct rg_target *target;
-        struct rg_progress *progress;
-        struct rg_transfer_report report;
-        uint64_t expected;
-        rg_autoclose int source = file_with(length, i, &expected);
         /* Not allowed in this direction. */
-        assert_int_equal(rg_window_mint(lane, region, 0, length, RG_DIRECTION_PUT, &target, NULL),
-                         -RG_INVALID_ARGUMENT);
         assert_int_equal(
-            rg_window_mint(lane, region, 0, length + 1, RG_DIRECTION_GET, &target, NULL),
+            rg_window_mint(own.lane, own.region, 0, own.length, RG_DIRECTION_PUT, &target, NULL),
             -RG_INVALID_ARGUMENT);
-        assert_int_equal(rg_window_mint(lane, region, 0, length, RG_DIRECTION_GET, &target, NULL),
-                         0);
-        struct rg_rdma_window window = target->window;
-        assert_int_equal(rg_progress_start(lane, &progress, NULL), 0);
-        assert_int_equal(
-            transfer(&gateway, &window, RG_DIRECTION_GET, source, length, 10000, &report, NULL), 0);
-        assert_int_equal(rg_progress_stop(progress, NULL), 0);
-        assert_int_equal(rg_window_revoke(target, true, NULL), 0);
-        assert_int_equal(digest(memory, length), expected);
+        assert_int_equal(rg_window_mint(own.lane, own.region, 0, own.length + 1, RG_DIRECTION_GET,
+                                        &target, NULL),
+                         -RG_INVALID_ARGUMENT);
+        must_get_own(&gateway, &own, i);
     }
     close_gateway(&gateway);
-    rg_region_deregister(region);
-    rg_lane_close(lane);
-    rg_rail_close(rail);
+    close_own(&own);
 }
 
 /* One lane of the gateway and more targets, in turn, than a shm endpoint has numbers for. */
@@ -759,38 +791,15 @@ static void more_targets_than_numbers(void **state)
         return;
     }
     struct gateway gateway;
-    struct rg_rail_config config = rail_config();
-    struct rg_rail *rail;
-    struct rg_lane *lane;
-    struct rg_region *region;
-    size_t length = 10001;
-    rg_autofree uint8_t *memory = calloc(1, length);
+    struct own own;
     open_gateway(&gateway, 2, 1);
-    assert_int_equal(rg_rail_open(ofi(), &config, &rail, NULL), 0);
-    assert_int_equal(rg_lane_open(rail, &lane, NULL), 0);
-    assert_int_equal(
-        rg_region_register(rail, memory, length, RG_ACCESS_REMOTE_WRITE, &region, NULL), 0);
+    open_own(&own, 10001);
     for (uint64_t i = 0; i < 300; i++) {
-        struct rg_target *target;
-        struct rg_progress *progress;
-        struct rg_transfer_report report;
-        uint64_t expected;
-        rg_autoclose int source = file_with(length, i, &expected);
-        assert_int_equal(rg_lane_reset(lane, NULL), 0);
-        assert_int_equal(rg_window_mint(lane, region, 0, length, RG_DIRECTION_GET, &target, NULL),
-                         0);
-        struct rg_rdma_window window = target->window;
-        assert_int_equal(rg_progress_start(lane, &progress, NULL), 0);
-        assert_int_equal(
-            transfer(&gateway, &window, RG_DIRECTION_GET, source, length, 10000, &report, NULL), 0);
-        assert_int_equal(rg_progress_stop(progress, NULL), 0);
-        assert_int_equal(rg_window_revoke(target, true, NULL), 0);
-        assert_int_equal(digest(memory, length), expected);
+        assert_int_equal(rg_lane_reset(own.lane, NULL), 0);
+        must_get_own(&gateway, &own, i);
     }
     close_gateway(&gateway);
-    rg_region_deregister(region);
-    rg_lane_close(lane);
-    rg_rail_close(rail);
+    close_own(&own);
 }
 
 /* Good tokens, and addresses that can be no one's here. */
@@ -902,20 +911,11 @@ static void endpoints_are_small_and_renewed(void **state)
     if (strcmp(provider, "shm") != 0) {
         return;
     }
-    struct rg_rail_config config = rail_config();
-    struct rg_rail *rail;
-    struct rg_lane *lane;
-    struct rg_region *region;
-    char memory[64];
+    struct own own;
     char first[128] = "", last[128] = "";
-    assert_int_equal(rg_rail_open(ofi(), &config, &rail, NULL), 0);
-    assert_int_equal(rg_lane_open(rail, &lane, NULL), 0);
-    assert_int_equal(
-        rg_region_register(rail, memory, sizeof memory, RG_ACCESS_REMOTE_WRITE, &region, NULL), 0);
+    open_own(&own, 64);
     for (int i = 0; i < 256; i++) {
-        struct rg_target *target;
-        assert_int_equal(
-            rg_window_mint(lane, region, 0, sizeof memory, RG_DIRECTION_GET, &target, NULL), 0);
+        struct rg_target *target = mint_own(&own);
         snprintf(last, sizeof last, "/dev/shm/%.*s", (int)target->window.endpoint_len,
                  (const char *)target->window.endpoint);
         if (i == 0) {
@@ -928,9 +928,7 @@ static void endpoints_are_small_and_renewed(void **state)
     }
     assert_string_not_equal(first, last);
     assert_int_equal(access(first, F_OK), -1);
-    rg_region_deregister(region);
-    rg_lane_close(lane);
-    rg_rail_close(rail);
+    close_own(&own);
 }
 
 /* What a killed process leaves in /dev/shm goes when the next rail opens; a live one's stays. */
