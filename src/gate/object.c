@@ -76,7 +76,7 @@ int rg_object_check_storage_class(struct rg_call *call, struct rg_error *err)
 static void explain_too_large(struct rg_call *call)
 {
     char text[16];
-    snprintf(text, sizeof text, "%u", RG_META_USER_MAX);
+    snprintf(text, sizeof text, "%u", RG_METADATA_BYTES_MAX);
     rg_call_detail(call, "MaxSizeAllowed", rg_span_text(text));
 }
 
@@ -104,6 +104,19 @@ int rg_object_read_tags(struct rg_call *call, struct rg_meta *meta, struct rg_er
     return rg_tags_parse_header(text, &meta->tags, err);
 }
 
+static int refuse_algorithm(struct rg_error *err)
+{
+    RG_BUF(names, 256);
+    for (int i = RG_CHECKSUM_NONE + 1; i < RG_CHECKSUM_ALGORITHM_COUNT; i++) {
+        rg_buf_addf(&names, "%s%s", names.len ? ", " : "",
+                    rg_checksum_name((enum rg_checksum_algorithm)i));
+    }
+    return rg_failf(err, RG_INVALID_REQUEST,
+                    "Checksum algorithm provided is unsupported. Please try again with any of the "
+                    "valid types: [%s]",
+                    rg_buf_text(&names));
+}
+
 int rg_object_read_algorithm(struct rg_call *call, enum rg_checksum_algorithm *ret_algorithm,
                              struct rg_error *err)
 {
@@ -113,9 +126,7 @@ int rg_object_read_algorithm(struct rg_call *call, enum rg_checksum_algorithm *r
         return 0;
     }
     if (!rg_checksum_from_name(text, ret_algorithm)) {
-        return rg_failf(err, RG_INVALID_REQUEST,
-                        "Checksum algorithm provided is unsupported. Please try again with any of "
-                        "the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]");
+        return refuse_algorithm(err);
     }
     return 0;
 }
@@ -394,7 +405,7 @@ static void answer_user_metadata(struct rg_call *call, const struct rg_pairs *us
 {
     unsigned missing = 0;
     for (size_t i = 0; i < user->count; i++) {
-        char name[RG_METADATA_NAME_MAX + sizeof "x-amz-meta-"];
+        char name[RG_METADATA_BYTES_MAX + sizeof "x-amz-meta-"];
         struct span bare = rg_span_text(user->items[i].name);
         if (rg_metadata_name_check(bare, NULL) < 0) {
             missing++;

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <xxhash.h>
 
 /* ---- Facts ---- */
 
@@ -37,6 +38,15 @@ static const struct facts facts[RG_CHECKSUM_ALGORITHM_COUNT] = {
     [RG_CHECKSUM_SHA1] = {"SHA1", "x-amz-checksum-sha1", "ChecksumSHA1", 20, false, true, 0, 0},
     [RG_CHECKSUM_SHA256] = {"SHA256", "x-amz-checksum-sha256", "ChecksumSHA256", 32, false, true, 0,
                             0},
+    [RG_CHECKSUM_SHA512] = {"SHA512", "x-amz-checksum-sha512", "ChecksumSHA512", 64, false, true, 0,
+                            0},
+    [RG_CHECKSUM_MD5] = {"MD5", "x-amz-checksum-md5", "ChecksumMD5", 16, false, true, 0, 0},
+    [RG_CHECKSUM_XXHASH64] = {"XXHASH64", "x-amz-checksum-xxhash64", "ChecksumXXHASH64", 8, false,
+                              true, 0, 0},
+    [RG_CHECKSUM_XXHASH3] = {"XXHASH3", "x-amz-checksum-xxhash3", "ChecksumXXHASH3", 8, false, true,
+                             0, 0},
+    [RG_CHECKSUM_XXHASH128] = {"XXHASH128", "x-amz-checksum-xxhash128", "ChecksumXXHASH128", 16,
+                               false, true, 0, 0},
 };
 
 static const struct facts *facts_of(enum rg_checksum_algorithm algorithm)
@@ -201,6 +211,18 @@ static uint64_t load_be(const uint8_t *bytes, size_t length)
 /* All digests see one block before any sees the next: the block stays in the cache. */
 #define HASH_BLOCK (32u << 10)
 
+/* What libcrypto computes. */
+static const struct {
+    enum rg_checksum_algorithm algorithm;
+    const EVP_MD *(*type)(void);
+} digests[] = {
+    {RG_CHECKSUM_MD5, EVP_md5},
+    {RG_CHECKSUM_SHA1, EVP_sha1},
+    {RG_CHECKSUM_SHA256, EVP_sha256},
+    {RG_CHECKSUM_SHA512, EVP_sha512},
+};
+_Static_assert(RG_ARRAY_LENGTH(digests) == RG_HASHER_DIGESTS, "one context a digest");
+
 static int start_digest(void **ret_context, const EVP_MD *type, struct rg_error *err)
 {
     EVP_MD_CTX *context = EVP_MD_CTX_new();
@@ -216,18 +238,44 @@ static int start_digest(void **ret_context, const EVP_MD *type, struct rg_error 
     return 0;
 }
 
+static int start_digests(struct rg_hasher *hasher, struct rg_error *err)
+{
+    for (size_t i = 0; i < RG_HASHER_DIGESTS; i++) {
+        if (hasher->set & RG_HASH_BIT(digests[i].algorithm)) {
+            int rc = start_digest(&hasher->digest[i], digests[i].type(), err);
+            if (rc) {
+                return rc;
+            }
+        }
+    }
+    return 0;
+}
+
+/* S3 uses xxHash without a seed. */
+static int start_xxhashes(struct rg_hasher *hasher, struct rg_error *err)
+{
+    bool ok = true;
+    if (hasher->set & RG_HASH_BIT(RG_CHECKSUM_XXHASH64)) {
+        hasher->xxh64 = XXH64_createState();
+        ok = hasher->xxh64 && XXH64_reset(hasher->xxh64, 0) == XXH_OK;
+    }
+    if (ok && hasher->set & RG_HASH_BIT(RG_CHECKSUM_XXHASH3)) {
+        hasher->xxh3 = XXH3_createState();
+        ok = hasher->xxh3 && XXH3_64bits_reset(hasher->xxh3) == XXH_OK;
+    }
+    if (ok && hasher->set & RG_HASH_BIT(RG_CHECKSUM_XXHASH128)) {
+        hasher->xxh128 = XXH3_createState();
+        ok = hasher->xxh128 && XXH3_128bits_reset(hasher->xxh128) == XXH_OK;
+    }
+    return ok ? 0 : rg_fail(err, RG_OUT_OF_MEMORY);
+}
+
 int rg_hasher_init(struct rg_hasher *hasher, unsigned set, struct rg_error *err)
 {
     *hasher = (struct rg_hasher){.set = set};
-    int rc = 0;
-    if (set & RG_HASH_MD5) {
-        rc = start_digest(&hasher->md5, EVP_md5(), err);
-    }
-    if (rc == 0 && set & RG_HASH_SHA1) {
-        rc = start_digest(&hasher->sha1, EVP_sha1(), err);
-    }
-    if (rc == 0 && set & RG_HASH_SHA256) {
-        rc = start_digest(&hasher->sha256, EVP_sha256(), err);
+    int rc = start_digests(hasher, err);
+    if (rc == 0) {
+        rc = start_xxhashes(hasher, err);
     }
     if (rc) {
         rg_hasher_free(hasher);
@@ -235,10 +283,8 @@ int rg_hasher_init(struct rg_hasher *hasher, unsigned set, struct rg_error *err)
     return rc;
 }
 
-static void update_block(struct rg_hasher *hasher, const char *bytes, size_t len)
+static void update_crcs(struct rg_hasher *hasher, const unsigned char *data, size_t len)
 {
-    const unsigned char *data = (const unsigned char *)bytes;
-    bool ok = true;
     if (hasher->set & RG_HASH_CRC32) {
         hasher->crc32 = crc32_gzip_refl(hasher->crc32, data, len);
     }
@@ -249,16 +295,18 @@ static void update_block(struct rg_hasher *hasher, const char *bytes, size_t len
     if (hasher->set & RG_HASH_CRC64NVME) {
         hasher->crc64 = rg_crc64nvme(hasher->crc64, data, len);
     }
-    if (hasher->md5) {
-        ok = EVP_DigestUpdate(hasher->md5, data, len) && ok;
+}
+
+/* False when a library failed. */
+static bool update_digests(struct rg_hasher *hasher, const unsigned char *data, size_t len)
+{
+    bool ok = true;
+    for (size_t i = 0; i < RG_HASHER_DIGESTS; i++) {
+        ok = ok && (!hasher->digest[i] || EVP_DigestUpdate(hasher->digest[i], data, len));
     }
-    if (hasher->sha1) {
-        ok = EVP_DigestUpdate(hasher->sha1, data, len) && ok;
-    }
-    if (hasher->sha256) {
-        ok = EVP_DigestUpdate(hasher->sha256, data, len) && ok;
-    }
-    hasher->broken = hasher->broken || !ok;
+    ok = ok && (!hasher->xxh64 || XXH64_update(hasher->xxh64, data, len) == XXH_OK);
+    ok = ok && (!hasher->xxh3 || XXH3_64bits_update(hasher->xxh3, data, len) == XXH_OK);
+    return ok && (!hasher->xxh128 || XXH3_128bits_update(hasher->xxh128, data, len) == XXH_OK);
 }
 
 void rg_hasher_update(struct rg_hasher *hasher, struct span bytes)
@@ -270,8 +318,28 @@ void rg_hasher_update(struct rg_hasher *hasher, struct span bytes)
     }
     while (bytes.len) {
         size_t len = RG_MIN(bytes.len, (size_t)HASH_BLOCK);
-        update_block(hasher, bytes.ptr, len);
+        const unsigned char *data = (const unsigned char *)bytes.ptr;
+        update_crcs(hasher, data, len);
+        hasher->broken = hasher->broken || !update_digests(hasher, data, len);
         bytes = rg_span_skip(bytes, len);
+    }
+}
+
+static void finish_crcs_and_xxhashes(struct rg_hasher *hasher)
+{
+    store_be(hasher->crc32, 4, hasher->bytes[RG_CHECKSUM_CRC32]);
+    store_be(hasher->crc32c, 4, hasher->bytes[RG_CHECKSUM_CRC32C]);
+    store_be(hasher->crc64, 8, hasher->bytes[RG_CHECKSUM_CRC64NVME]);
+    if (hasher->xxh64) {
+        store_be(XXH64_digest(hasher->xxh64), 8, hasher->bytes[RG_CHECKSUM_XXHASH64]);
+    }
+    if (hasher->xxh3) {
+        store_be(XXH3_64bits_digest(hasher->xxh3), 8, hasher->bytes[RG_CHECKSUM_XXHASH3]);
+    }
+    if (hasher->xxh128) {
+        XXH128_hash_t hash = XXH3_128bits_digest(hasher->xxh128);
+        store_be(hash.high64, 8, hasher->bytes[RG_CHECKSUM_XXHASH128]);
+        store_be(hash.low64, 8, hasher->bytes[RG_CHECKSUM_XXHASH128] + 8);
     }
 }
 
@@ -280,23 +348,22 @@ int rg_hasher_final(struct rg_hasher *hasher, struct rg_error *err)
     RG_ASSERT(!hasher->finished);
     hasher->finished = true;
     bool ok = !hasher->broken;
-    if (hasher->md5) {
-        ok = EVP_DigestFinal_ex(hasher->md5, hasher->md5_bytes, NULL) && ok;
+    for (size_t i = 0; ok && i < RG_HASHER_DIGESTS; i++) {
+        ok = !hasher->digest[i] ||
+             EVP_DigestFinal_ex(hasher->digest[i], hasher->bytes[digests[i].algorithm], NULL);
     }
-    if (hasher->sha1) {
-        ok = EVP_DigestFinal_ex(hasher->sha1, hasher->sha1_bytes, NULL) && ok;
-    }
-    if (hasher->sha256) {
-        ok = EVP_DigestFinal_ex(hasher->sha256, hasher->sha256_bytes, NULL) && ok;
-    }
-    return ok ? 0 : rg_failf(err, RG_INTERNAL_ERROR, "libcrypto failed to compute a digest");
+    finish_crcs_and_xxhashes(hasher);
+    return ok ? 0 : rg_failf(err, RG_INTERNAL_ERROR, "a library failed to compute a digest");
 }
 
 void rg_hasher_free(struct rg_hasher *hasher)
 {
-    EVP_MD_CTX_free(hasher->md5);
-    EVP_MD_CTX_free(hasher->sha1);
-    EVP_MD_CTX_free(hasher->sha256);
+    for (size_t i = 0; i < RG_HASHER_DIGESTS; i++) {
+        EVP_MD_CTX_free(hasher->digest[i]);
+    }
+    XXH64_freeState(hasher->xxh64);
+    XXH3_freeState(hasher->xxh3);
+    XXH3_freeState(hasher->xxh128);
     *hasher = (struct rg_hasher)RG_HASHER_INIT;
 }
 
@@ -308,13 +375,13 @@ uint64_t rg_hasher_total(const struct rg_hasher *hasher)
 void rg_hasher_md5(const struct rg_hasher *hasher, uint8_t md5[16])
 {
     RG_ASSERT(hasher->finished && hasher->set & RG_HASH_MD5);
-    memcpy(md5, hasher->md5_bytes, 16);
+    memcpy(md5, hasher->bytes[RG_CHECKSUM_MD5], 16);
 }
 
 void rg_hasher_sha256(const struct rg_hasher *hasher, uint8_t sha256[32])
 {
     RG_ASSERT(hasher->finished && hasher->set & RG_HASH_SHA256);
-    memcpy(sha256, hasher->sha256_bytes, 32);
+    memcpy(sha256, hasher->bytes[RG_CHECKSUM_SHA256], 32);
 }
 
 void rg_hasher_checksum(const struct rg_hasher *hasher, enum rg_checksum_algorithm algorithm,
@@ -323,25 +390,7 @@ void rg_hasher_checksum(const struct rg_hasher *hasher, enum rg_checksum_algorit
     RG_ASSERT(algorithm != RG_CHECKSUM_NONE);
     RG_ASSERT(hasher->finished && hasher->set & RG_HASH_BIT(algorithm));
     struct rg_checksum checksum = {.algorithm = algorithm, .type = RG_CHECKSUM_FULL_OBJECT};
-    switch (algorithm) {
-    case RG_CHECKSUM_CRC32:
-        store_be(hasher->crc32, 4, checksum.bytes);
-        break;
-    case RG_CHECKSUM_CRC32C:
-        store_be(hasher->crc32c, 4, checksum.bytes);
-        break;
-    case RG_CHECKSUM_CRC64NVME:
-        store_be(hasher->crc64, 8, checksum.bytes);
-        break;
-    case RG_CHECKSUM_SHA1:
-        memcpy(checksum.bytes, hasher->sha1_bytes, 20);
-        break;
-    case RG_CHECKSUM_SHA256:
-        memcpy(checksum.bytes, hasher->sha256_bytes, 32);
-        break;
-    default:
-        RG_UNREACHABLE();
-    }
+    memcpy(checksum.bytes, hasher->bytes[algorithm], rg_checksum_length(algorithm));
     *ret_checksum = checksum;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Checksums and ETags of object bytes: names, text forms, one-pass computation, combination.
  *
- * The five algorithms of S3's "Checking object integrity" page. CRCs are kept in big-endian byte
+ * The ten algorithms of S3's ChecksumAlgorithm. CRCs and xxHashes are kept in big-endian byte
  * order, as S3 writes them. Nothing here decides which checksum a request must carry, nor compares
  * what a client sent with what was computed: callers do.
  */
@@ -23,15 +23,20 @@ enum rg_checksum_algorithm {
     RG_CHECKSUM_CRC64NVME = 3,
     RG_CHECKSUM_SHA1 = 4,
     RG_CHECKSUM_SHA256 = 5,
+    RG_CHECKSUM_SHA512 = 6,
+    RG_CHECKSUM_MD5 = 7,
+    RG_CHECKSUM_XXHASH64 = 8,
+    RG_CHECKSUM_XXHASH3 = 9, /* the 64 bits of XXH3 */
+    RG_CHECKSUM_XXHASH128 = 10,
     RG_CHECKSUM_ALGORITHM_COUNT
 };
 
 /* Stored too. */
 enum rg_checksum_type { RG_CHECKSUM_FULL_OBJECT = 0, RG_CHECKSUM_COMPOSITE = 1 };
 
-#define RG_CHECKSUM_BYTES_MAX 32
-/* Longest text: base64 of 32 bytes, "-", ten digits. Without the terminator. */
-#define RG_CHECKSUM_TEXT_MAX 55
+#define RG_CHECKSUM_BYTES_MAX 64
+/* Longest text: base64 of 64 bytes, "-", ten digits. Without the terminator. */
+#define RG_CHECKSUM_TEXT_MAX 99
 
 struct rg_checksum {
     enum rg_checksum_algorithm algorithm; /* NONE: there is no checksum; the rest is unspecified */
@@ -60,8 +65,8 @@ bool rg_checksum_type_from_name(struct span name, enum rg_checksum_type *ret_typ
 
 /*
  * What multipart uploads allow (CreateMultipartUpload, x-amz-checksum-type): CRC64NVME is
- * FULL_OBJECT only, SHA1 and SHA256 are COMPOSITE only, CRC32 and CRC32C may be either and are
- * COMPOSITE unless asked otherwise. A single PUT is always FULL_OBJECT.
+ * FULL_OBJECT only, CRC32 and CRC32C may be either and are COMPOSITE unless asked otherwise, all
+ * others, which cannot be combined, are COMPOSITE only. A single PUT is always FULL_OBJECT.
  */
 bool rg_checksum_type_allowed(enum rg_checksum_algorithm algorithm, enum rg_checksum_type type);
 enum rg_checksum_type rg_checksum_type_default(enum rg_checksum_algorithm algorithm);
@@ -82,15 +87,17 @@ bool rg_checksum_equal(const struct rg_checksum *a, const struct rg_checksum *b)
 
 /* ---- Computation ---- */
 
-/* What a hasher computes: a set of these bits. A payload's SHA-256 (x-amz-content-sha256) and the
- * SHA256 checksum are the same bit. */
+/* What a hasher computes: a set of these bits. The MD5 of ETags and Content-MD5 is the MD5
+ * checksum, a payload's SHA-256 (x-amz-content-sha256) the SHA256 checksum. */
 #define RG_HASH_BIT(algorithm) (1u << (unsigned)(algorithm))
-#define RG_HASH_MD5            (1u << 0)
+#define RG_HASH_MD5            RG_HASH_BIT(RG_CHECKSUM_MD5)
 #define RG_HASH_CRC32          RG_HASH_BIT(RG_CHECKSUM_CRC32)
 #define RG_HASH_CRC32C         RG_HASH_BIT(RG_CHECKSUM_CRC32C)
 #define RG_HASH_CRC64NVME      RG_HASH_BIT(RG_CHECKSUM_CRC64NVME)
 #define RG_HASH_SHA1           RG_HASH_BIT(RG_CHECKSUM_SHA1)
 #define RG_HASH_SHA256         RG_HASH_BIT(RG_CHECKSUM_SHA256)
+
+#define RG_HASHER_DIGESTS 4
 
 /*
  * Computes a set of digests in one pass over the bytes. Not thread-safe. Use:
@@ -108,15 +115,14 @@ struct rg_hasher {
     bool broken;
     bool finished;
     uint64_t total;
-    void *md5; /* EVP_MD_CTX */
-    void *sha1;
-    void *sha256;
+    void *digest[RG_HASHER_DIGESTS]; /* EVP_MD_CTX, in the order of the table in checksum.c */
+    void *xxh64;                     /* XXH64_state_t */
+    void *xxh3;                      /* XXH3_state_t */
+    void *xxh128;                    /* XXH3_state_t */
     uint32_t crc32;
     uint32_t crc32c;
     uint64_t crc64;
-    uint8_t md5_bytes[16];
-    uint8_t sha1_bytes[20];
-    uint8_t sha256_bytes[32];
+    uint8_t bytes[RG_CHECKSUM_ALGORITHM_COUNT][RG_CHECKSUM_BYTES_MAX]; /* when finished */
 };
 
 #define RG_HASHER_INIT                                                                             \
@@ -129,7 +135,7 @@ struct rg_hasher {
 int rg_hasher_init(struct rg_hasher *hasher, unsigned set, struct rg_error *err) RG_CHECK;
 void rg_hasher_update(struct rg_hasher *hasher, struct span bytes);
 
-/* Ends the computation; once. RG_INTERNAL_ERROR when libcrypto failed on the way. */
+/* Ends the computation; once. RG_INTERNAL_ERROR when a library failed on the way. */
 int rg_hasher_final(struct rg_hasher *hasher, struct rg_error *err) RG_CHECK;
 void rg_hasher_free(struct rg_hasher *hasher);
 

@@ -286,7 +286,7 @@ int rg_meta_add_user(struct rg_meta *meta, struct span name, struct span value,
         return rg_failf(err, RG_INVALID_ARGUMENT, "x-amz-meta-%.*s holds a control character.",
                         RG_SPAN_ARG(name));
     }
-    char lower[RG_METADATA_NAME_MAX];
+    char lower[RG_METADATA_BYTES_MAX];
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
         lower[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
@@ -294,11 +294,11 @@ int rg_meta_add_user(struct rg_meta *meta, struct span name, struct span value,
     name.ptr = lower;
     int index = find_index(&meta->user, name);
     size_t added = value.len + (index < 0 ? name.len : 1);
-    if (value.len > RG_META_USER_MAX || meta->user.bytes + added > RG_META_USER_MAX) {
+    if (value.len > RG_METADATA_BYTES_MAX || meta->user.bytes + added > RG_METADATA_BYTES_MAX) {
         return rg_failf(err, RG_METADATA_TOO_LARGE,
                         "Your metadata headers exceed the maximum allowed metadata size of %u "
                         "bytes.",
-                        RG_META_USER_MAX);
+                        RG_METADATA_BYTES_MAX);
     }
     if (index >= 0) {
         return append_value(&meta->user, index, value, err);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/span.h"
 #include "s3/checksum.h"
+#include "s3/names.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,9 +89,6 @@ bool rg_meta_header_from_name(struct span name, enum rg_meta_header *ret_header)
 
 /* ---- Metadata of an object ---- */
 
-/* Names and values of all user metadata together, without the prefix x-amz-meta- (S3: 2 KB). */
-#define RG_META_USER_MAX 2048u
-
 /* Parts of one object (also the ceiling of the setting part_count_max). */
 #define RG_META_PARTS_MAX 100000u
 
@@ -127,7 +125,7 @@ int rg_meta_set_header(struct rg_meta *meta, enum rg_meta_header header, struct 
  * Adds one x-amz-meta- field: `name` is what stands behind the prefix, of any case, and is stored
  * in lower case; the value is kept as received (RFC 2047 words included), without surrounding white
  * space. A name that comes again has its value appended after "," as HTTP joins fields.
- * RG_METADATA_TOO_LARGE when all of them exceed RG_META_USER_MAX; RG_INVALID_ARGUMENT for a
+ * RG_METADATA_TOO_LARGE when all of them exceed RG_METADATA_BYTES_MAX; RG_INVALID_ARGUMENT for a
  * malformed name (s3/names.h) or control characters; RG_OUT_OF_MEMORY.
  */
 int rg_meta_add_user(struct rg_meta *meta, struct span name, struct span value,

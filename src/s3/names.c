@@ -149,9 +149,12 @@ static bool is_token_char(char c)
 
 int rg_metadata_name_check(struct span name, struct rg_error *err)
 {
-    if (name.len == 0 || name.len > RG_METADATA_NAME_MAX) {
+    if (name.len == 0) {
         return rg_failf(err, RG_INVALID_ARGUMENT,
-                        "A user metadata name has 1 to 255 characters after x-amz-meta-.");
+                        "A user metadata field has no name after x-amz-meta-.");
+    }
+    if (name.len > RG_METADATA_BYTES_MAX) {
+        return rg_fail(err, RG_METADATA_TOO_LARGE);
     }
     for (size_t i = 0; i < name.len; i++) {
         if (!is_token_char(name.ptr[i])) {

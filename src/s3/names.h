@@ -11,8 +11,7 @@
 #define RG_BUCKET_NAME_MIN    3u
 #define RG_BUCKET_NAME_MAX    63u
 #define RG_KEY_BYTES_MAX      1024u
-#define RG_SEGMENT_BYTES_MAX  255u /* NAME_MAX */
-#define RG_METADATA_NAME_MAX  255u
+#define RG_SEGMENT_BYTES_MAX  255u  /* NAME_MAX */
 #define RG_METADATA_BYTES_MAX 2048u /* names (without x-amz-meta-) and values of one object */
 
 /* The directory, at the top of a bucket and of the tree, and the prefix that Railgate keeps to
@@ -47,8 +46,8 @@ int rg_key_check(struct span key, struct rg_error *err) RG_CHECK;
 int rg_key_storable(struct span key, struct rg_error *err) RG_CHECK;
 
 /*
- * The part of a user metadata name behind "x-amz-meta-": 1 to 255 bytes of an RFC 9110 token.
- * Fails with RG_INVALID_ARGUMENT.
+ * The part of a user metadata name behind "x-amz-meta-": an RFC 9110 token. S3 has no other ceiling
+ * for it than that of all metadata. Fails with RG_INVALID_ARGUMENT or RG_METADATA_TOO_LARGE.
  */
 int rg_metadata_name_check(struct span name, struct rg_error *err) RG_CHECK;
 

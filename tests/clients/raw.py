@@ -13,6 +13,8 @@ import urllib.parse
 import xml.etree.ElementTree
 import zlib
 
+import xxhash
+
 from gateway import ACCESS_KEY, REGION, SECRET_KEY
 
 EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
@@ -253,6 +255,10 @@ def _base64(number, size):
     return base64.b64encode(number.to_bytes(size, "big")).decode()
 
 
+XXHASHES = {"xxhash64": xxhash.xxh64, "xxhash3": xxhash.xxh3_64, "xxhash128": xxhash.xxh3_128}
+ALGORITHMS = ("crc32", "crc32c", "crc64nvme", "sha1", "sha256", "sha512", "md5", *XXHASHES)
+
+
 def checksum(algorithm, data):
     """Base64, as in x-amz-checksum-ALGORITHM. The CRC32C and CRC64NVME here are slow: small data only."""
     if algorithm == "crc32":
@@ -261,6 +267,8 @@ def checksum(algorithm, data):
         return _base64(_crc(data, 32), 4)
     if algorithm == "crc64nvme":
         return _base64(_crc(data, 64), 8)
+    if algorithm in XXHASHES:
+        return base64.b64encode(XXHASHES[algorithm](data).digest()).decode()
     return base64.b64encode(hashlib.new(algorithm, data).digest()).decode()
 
 

@@ -31,7 +31,7 @@ static void read_meta(struct rg_call *call)
     RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
     struct rg_error err = RG_ERROR_INIT;
     if (rg_object_read_meta(call, &meta, &err) == 0) {
-        RG_ASSERT(meta.user.bytes <= RG_META_USER_MAX && !meta.header[RG_META_STORAGE_CLASS]);
+        RG_ASSERT(meta.user.bytes <= RG_METADATA_BYTES_MAX && !meta.header[RG_META_STORAGE_CLASS]);
     } else {
         RG_ASSERT(err.code != RG_OK && err.message[0]);
     }

@@ -554,7 +554,7 @@ static void an_object_is_pushed(void **state)
     assert_non_null(wire_field(&answer, "x-amz-rdma-etag"));
     struct rg_checksum checksum;
     char text[RG_CHECKSUM_TEXT_MAX + 1];
-    char form[96];
+    char form[128];
     struct rg_error err = RG_ERROR_INIT;
     assert_int_equal(
         rg_checksum_of(RG_CHECKSUM_CRC64NVME, rg_span(memory, 300000), &checksum, &err), 0);

@@ -110,16 +110,16 @@ static void user(void **state)
 
 static void user_ceiling(void **state)
 {
-    char value[RG_META_USER_MAX];
+    char value[RG_METADATA_BYTES_MAX];
     memset(value, 'x', sizeof(value));
     RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
-    assert_int_equal(add_user(&meta, "abcd", rg_span(value, RG_META_USER_MAX - 3)),
+    assert_int_equal(add_user(&meta, "abcd", rg_span(value, RG_METADATA_BYTES_MAX - 3)),
                      -RG_METADATA_TOO_LARGE);
-    assert_int_equal(add_user(&meta, "abcd", rg_span(value, RG_META_USER_MAX - 6)), 0);
+    assert_int_equal(add_user(&meta, "abcd", rg_span(value, RG_METADATA_BYTES_MAX - 6)), 0);
     assert_int_equal(add_user(&meta, "abc", RG_SPAN_EMPTY), -RG_METADATA_TOO_LARGE);
     assert_int_equal(add_user(&meta, "abcd", RG_SPAN_LITERAL("yz")), -RG_METADATA_TOO_LARGE);
     assert_int_equal(add_user(&meta, "abcd", RG_SPAN_LITERAL("y")), 0);
-    assert_int_equal(meta.user.bytes, RG_META_USER_MAX);
+    assert_int_equal(meta.user.bytes, RG_METADATA_BYTES_MAX);
 }
 
 static void copying(void **state)

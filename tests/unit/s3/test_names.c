@@ -147,11 +147,11 @@ static void test_unstorable_keys(void **state)
 
 static void test_metadata_names(void **state)
 {
-    static char name[RG_METADATA_NAME_MAX + 1];
+    static char name[RG_METADATA_BYTES_MAX + 1];
     memset(name, 'n', sizeof name);
-    assert_int_equal(rg_metadata_name_check(rg_span(name, RG_METADATA_NAME_MAX), NULL), 0);
-    assert_int_equal(rg_metadata_name_check(rg_span(name, RG_METADATA_NAME_MAX + 1), NULL),
-                     -RG_INVALID_ARGUMENT);
+    assert_int_equal(rg_metadata_name_check(rg_span(name, RG_METADATA_BYTES_MAX), NULL), 0);
+    assert_int_equal(rg_metadata_name_check(rg_span(name, RG_METADATA_BYTES_MAX + 1), NULL),
+                     -RG_METADATA_TOO_LARGE);
     assert_int_equal(rg_metadata_name_check(rg_span_text("Ab-9_.~!#$%&'*+^`|"), NULL), 0);
     static const char *const bad[] = {"", "a b", "a:b", "a/b", "\xc3\xbc", "a\n", "(a)", "a\"b"};
     for (size_t i = 0; i < RG_ARRAY_LENGTH(bad); i++) {
