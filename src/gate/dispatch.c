@@ -307,11 +307,23 @@ static int check_expected_owner(const struct rg_call *call, const char *field, s
 
 /* Fields that ask for what is not there. To ignore one would be to promise what is not kept. */
 static const char *const unsupported[] = {
-    "x-amz-server-side-encryption", "x-amz-copy-source-server-side-encryption",
-    "x-amz-object-lock-",           "x-amz-grant-",
-    "x-amz-write-offset-bytes",     "x-amz-fwd-",
-    "x-amz-rename-source",          "x-amz-website-redirect-location",
+    "x-amz-server-side-encryption",
+    "x-amz-copy-source-server-side-encryption",
+    "x-amz-object-lock-",
+    "x-amz-grant-",
+    "x-amz-write-offset-bytes",
+    "x-amz-fwd-",
+    "x-amz-rename-source",
+    "x-amz-website-redirect-location",
+    "x-amz-if-",
 };
+
+static int refuse_header(struct rg_call *call, struct span name, struct rg_error *err)
+{
+    rg_call_detail(call, "Header", name);
+    return rg_failf(err, RG_NOT_IMPLEMENTED,
+                    "A header you provided implies functionality that is not implemented.");
+}
 
 static int refuse_unsupported(struct rg_call *call, struct rg_error *err)
 {
@@ -320,11 +332,33 @@ static int refuse_unsupported(struct rg_call *call, struct rg_error *err)
         for (size_t u = 0; u < RG_ARRAY_LENGTH(unsupported); u++) {
             size_t len = strlen(unsupported[u]);
             if (name.len >= len && strncasecmp(name.ptr, unsupported[u], len) == 0) {
-                rg_call_detail(call, "Header", name);
-                return rg_failf(err, RG_NOT_IMPLEMENTED,
-                                "A header you provided implies functionality that is not "
-                                "implemented.");
+                return refuse_header(call, name, err);
             }
+        }
+    }
+    return 0;
+}
+
+/*
+ * A write goes ahead only under the conditions it was sent with. Reads compare theirs where S3
+ * does; of writes these four compare some and refuse the others themselves, and all others have
+ * none.
+ */
+static int refuse_conditions(struct rg_call *call, struct rg_error *err)
+{
+    static const char *const names[] = {"if-match", "if-none-match", "if-modified-since",
+                                        "if-unmodified-since"};
+    const char *method = call->info->method;
+    if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 ||
+        call->operation == RG_OP_PUT_OBJECT || call->operation == RG_OP_COPY_OBJECT ||
+        call->operation == RG_OP_COMPLETE_MULTIPART_UPLOAD ||
+        call->operation == RG_OP_DELETE_OBJECT) {
+        return 0;
+    }
+    struct span value;
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(names); i++) {
+        if (rg_call_header(call, names[i], &value)) {
+            return refuse_header(call, rg_span_text(names[i]), err);
         }
     }
     return 0;
@@ -372,6 +406,9 @@ static int check_request(struct rg_call *call, struct rg_error *err)
     }
     if (rc == 0) {
         rc = refuse_unsupported(call, err);
+    }
+    if (rc == 0) {
+        rc = refuse_conditions(call, err);
     }
     if (rc == 0) {
         rc = check_canned_acl(call, err);

@@ -25,16 +25,14 @@ static int delete_key(struct rg_call *call, struct span key, const struct rg_con
 
 int rg_verb_delete_object(struct rg_call *call, struct rg_error *err)
 {
-    struct span unused;
-    if (rg_call_header(call, "x-amz-if-match-last-modified-time", &unused) ||
-        rg_call_header(call, "x-amz-if-match-size", &unused)) {
-        return rg_fail(err, RG_NOT_IMPLEMENTED);
+    struct rg_conditions conditions;
+    int rc = rg_object_read_conditions(call, &conditions, err);
+    if (rc == 0 && conditions.if_none_match.ptr) {
+        rc = rg_fail(err, RG_NOT_IMPLEMENTED);
     }
-    struct rg_conditions conditions = RG_CONDITIONS_INIT;
-    if (rg_call_header(call, "if-match", &unused)) {
-        conditions.if_match = unused;
+    if (rc == 0) {
+        rc = rg_call_check_version(call, err);
     }
-    int rc = rg_call_check_version(call, err);
     if (rc == 0) {
         rc = delete_key(call, call->key, &conditions, err);
     }

@@ -195,9 +195,10 @@ static int read_signature(struct rg_chunked *decoder, struct span hex, struct rg
 
 /* -- Chunks ------------------------------------------------------------------------------------ */
 
+/* To S3 a body whose framing is broken is one that ended too early. */
 static int bad_framing(struct rg_error *err, const char *what)
 {
-    return rg_failf(err, RG_INVALID_REQUEST, "The aws-chunked body is malformed: %s.", what);
+    return rg_failf(err, RG_INCOMPLETE_BODY, "The aws-chunked body is malformed: %s.", what);
 }
 
 static int hex_digit(char c)

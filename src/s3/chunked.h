@@ -76,11 +76,11 @@ void rg_chunked_free(struct rg_chunked *decoder);
  * object data among them, a span into `input`, often empty. Call again with the rest.
  *
  * Errors, each final (later calls repeat it):
- *   RG_INVALID_REQUEST           malformed chunk header or line end, bytes after the end
  *   RG_SIGNATURE_DOES_NOT_MATCH  of a chunk or the trailer, or none where one must be
- *   RG_INCOMPLETE_BODY           other than x-amz-decoded-content-length bytes of data
- *   RG_ENTITY_TOO_LARGE          more data than decoded_max
- *   RG_MALFORMED_TRAILER         malformed, undeclared, repeated, missing, too many or too long
+ *   RG_INCOMPLETE_BODY           malformed chunk header or line end, bytes after the end, other
+ * than x-amz-decoded-content-length bytes of data RG_ENTITY_TOO_LARGE          more data than
+ * decoded_max RG_MALFORMED_TRAILER         malformed, undeclared, repeated, missing, too many or
+ * too long
  */
 int rg_chunked_feed(struct rg_chunked *decoder, struct span input, size_t *ret_used,
                     struct span *ret_data, struct rg_error *err) RG_CHECK;

@@ -247,6 +247,17 @@ def test_encoded_length_without_the_decoded_one(gateway, bucket):
     assert (answer.status, answer.code) == (411, "MissingContentLength"), answer
 
 
+@pytest.mark.parametrize("wire", [b"5\r\nhello\r\n", b"3\r\nhello\r\n0\r\n\r\n", b"x\r\nhello\r\n0\r\n\r\n",
+                                  b"5\r\nhello0\r\n\r\n", b"5\r\nhello\r\n0\r\n\r\n\r\nX"])
+def test_broken_framing(gateway, call, bucket, wire):
+    """To S3 all of it is a body that ended too early."""
+    headers = {"content-encoding": "aws-chunked", "x-amz-decoded-content-length": "5"}
+    raw.sign("PUT", gateway.host, f"/{bucket}/k", [], headers, "STREAMING-UNSIGNED-PAYLOAD-TRAILER")
+    answer = raw.send(gateway, "PUT", f"/{bucket}/k", headers, wire)
+    assert (answer.status, answer.code) == (400, "IncompleteBody"), answer
+    call("HEAD", f"/{bucket}/k", 404)
+
+
 @pytest.mark.parametrize("headers", [
     {"x-amz-sdk-checksum-algorithm": "CRC32"},
     {"x-amz-sdk-checksum-algorithm": "MD4"},
@@ -323,8 +334,32 @@ def test_conditional_delete(call, bucket):
     etag = call("PUT", f"/{bucket}/k", body=b"x").headers["etag"]
     call("DELETE", f"/{bucket}/k", 412, "PreconditionFailed", headers={"if-match": '"other"'})
     call("HEAD", f"/{bucket}/k")
+    for name, value in (("if-none-match", "*"), ("if-none-match", etag), ("x-amz-if-match-size", "1"),
+                        ("if-unmodified-since", "Thu, 01 Jan 1970 00:00:00 GMT"),
+                        ("if-modified-since", "Thu, 01 Jan 1970 00:00:00 GMT"),
+                        ("x-amz-if-match-last-modified-time", "Thu, 01 Jan 1970 00:00:00 GMT")):
+        call("DELETE", f"/{bucket}/k", 501, "NotImplemented", headers={name: value})
+    call("HEAD", f"/{bucket}/k")
+    for condition in ("<Size>1</Size>", "<LastModifiedTime>Thu, 01 Jan 1970 00:00:00 GMT</LastModifiedTime>"):
+        body = f"<Delete><Object><Key>k</Key>{condition}</Object></Delete>".encode()
+        result = call("POST", f"/{bucket}", query={"delete": ""}, body=body).xml()
+        assert (result.findtext("Error/Key"), result.findtext("Error/Code")) == ("k", "NotImplemented")
     call("DELETE", f"/{bucket}/k", 204, headers={"if-match": etag})
     call("HEAD", f"/{bucket}/k", 404)
+
+
+def test_writes_without_conditions_refuse_them(call, bucket):
+    """A precondition that nobody would look at is not taken."""
+    upload = start_upload(call, bucket)
+    part = {"partNumber": "1", "uploadId": upload}
+    for name, value in (("if-match", '"e"'), ("if-none-match", "*"), ("x-amz-if-match-initiated-time", "x"),
+                        ("if-unmodified-since", "Thu, 01 Jan 1970 00:00:00 GMT")):
+        for method, path, query in (("DELETE", f"/{bucket}/m", {"uploadId": upload}), ("PUT", f"/{bucket}/m", part),
+                                    ("POST", f"/{bucket}/m", {"uploads": ""}), ("DELETE", f"/{bucket}", {}),
+                                    ("PUT", f"/{bucket}/k", {"tagging": ""})):
+            call(method, path, 501, "NotImplemented", query=query, headers={name: value})
+    assert not list(call("GET", f"/{bucket}/m", query={"uploadId": upload}).xml().iter("Part"))
+    call("DELETE", f"/{bucket}/m", 204, query={"uploadId": upload})
 
 
 def test_versions_are_not_there(call, bucket):
@@ -423,6 +458,43 @@ def test_checksum_choices(call, bucket):
                     {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "OTHER"}):
         call("POST", f"/{bucket}/m", 400, "InvalidRequest", query={"uploads": ""}, headers=headers)
     assert not list(call("GET", f"/{bucket}", query={"uploads": ""}).xml().iter("Upload"))
+
+
+@pytest.mark.parametrize("algorithm", [a for a in raw.ALGORITHMS if not a.startswith("crc")])
+def test_checksums_that_cannot_be_combined(gateway, call, bucket, algorithm):
+    """They are COMPOSITE over parts; by a header, by a trailer, by a copy, and read back everywhere."""
+    name, tag = f"x-amz-checksum-{algorithm}", f"Checksum{algorithm.upper()}"
+    call("POST", f"/{bucket}/m", 400, "InvalidRequest", query={"uploads": ""}, headers={
+        "x-amz-checksum-algorithm": algorithm.upper(), "x-amz-checksum-type": "FULL_OBJECT"})
+    upload = start_upload(call, bucket, x_amz_checksum_algorithm=algorithm.upper())
+    pieces = [data.content(algorithm, PART), data.content(algorithm + "2", 1000), b"tail"]
+    sums = [raw.checksum(algorithm, piece) for piece in pieces]
+    query = {"uploadId": upload}
+    call("PUT", f"/{bucket}/m", 400, "InvalidRequest", query={**query, "partNumber": "1"}, body=pieces[0])
+    call("PUT", f"/{bucket}/m", 400, "BadDigest", query={**query, "partNumber": "1"}, body=pieces[0], headers={name: sums[1]})
+    etags = [call("PUT", f"/{bucket}/m", query={**query, "partNumber": "1"}, body=pieces[0], headers={name: sums[0]}).headers["etag"]]
+    call("PUT", f"/{bucket}/s", body=pieces[1] * 6000)
+    copied = call("PUT", f"/{bucket}/m", query={**query, "partNumber": "2"}, headers={"x-amz-copy-source": f"/{bucket}/s"}).xml()
+    sums[1] = raw.checksum(algorithm, pieces[1] * 6000)
+    assert copied.findtext(tag) == sums[1]
+    etags.append(copied.findtext("ETag"))
+    etags.append(call("PUT", f"/{bucket}/m", query={**query, "partNumber": "3"}, body=pieces[2], headers={name: sums[2]}).headers["etag"])
+    done = call("POST", f"/{bucket}/m", query=query, body=complete(
+        enumerate(etags, 1), lambda n: f"<{tag}>{sums[n - 1]}</{tag}>")).xml()
+    whole = raw.checksum(algorithm, b"".join(base64.b64decode(one) for one in sums)) + "-3"
+    assert done.findtext(tag) == whole
+    head = call("HEAD", f"/{bucket}/m", headers={"x-amz-checksum-mode": "ENABLED"})
+    assert head.headers[name] == whole and head.headers["x-amz-checksum-type"] == "COMPOSITE"
+    attributes = call("GET", f"/{bucket}/m", query={"attributes": ""}, headers={
+        "x-amz-object-attributes": "Checksum,ObjectParts"}).xml()
+    assert attributes.findtext(f"Checksum/{tag}") == whole.removesuffix("-3")
+    assert [part.findtext(tag) for part in attributes.iter("Part")] == sums
+    answer = raw.put_unsigned_trailer(gateway, f"/{bucket}/t", pieces[1], [(name, raw.checksum(algorithm, pieces[1]))])
+    assert answer.status == 200 and answer.headers[name] == raw.checksum(algorithm, pieces[1]), answer
+    answer = raw.put_unsigned_trailer(gateway, f"/{bucket}/t2", pieces[1], [(name, sums[0])])
+    assert (answer.status, answer.code) == (400, "BadDigest"), answer
+    copy = call("PUT", f"/{bucket}/c", headers={"x-amz-copy-source": f"/{bucket}/m", "x-amz-checksum-algorithm": algorithm.upper()}).xml()
+    assert copy.findtext(tag) == raw.checksum(algorithm, pieces[0] + pieces[1] * 6000 + pieces[2])
 
 
 def test_parts_and_the_upload_s_algorithm(call, bucket):
