@@ -108,9 +108,11 @@ int rg_host_tell_ethtool(void *netdev, int fd)
 
 /* ---- Statistics ---- */
 
-static bool matters(const char *name)
+/* Fast cards have thousands, most of them of single queues, which accuse nobody. */
+bool rg_host_ethtool_matters(const char *name)
 {
-    static const char *const parts[] = {"pause", "prio", "discard", "cnp", "ecn", "icrc", "storm"};
+    static const char *const parts[] = {"pause", "prio", "pfc",  "discard",
+                                        "cnp",   "ecn",  "icrc", "storm"};
     for (size_t i = 0; i < RG_ARRAY_LENGTH(parts); i++) {
         if (strstr(name, parts[i])) {
             return true;
@@ -143,7 +145,7 @@ int rg_host_tell_ethtool_stats(void *netdev, int fd)
     for (unsigned i = 0; i < strings->len && i < stats->n_stats; i++) {
         char name[ETH_GSTRING_LEN + 1];
         copy_name(strings, i, name);
-        if (matters(name)) {
+        if (rg_host_ethtool_matters(name)) {
             (void)json_object_set_new(object, name,
                                       json_integer((json_int_t)(stats->data[i] & INT64_MAX)));
         }

@@ -19,13 +19,14 @@
 
 /* ---- The list ---- */
 
-static struct rg_counter *find(struct rg_host_counters *counters, const char *subject,
+/* Begins at `from`: who looks for all in their order finds each at once. */
+static struct rg_counter *find(struct rg_host_counters *counters, size_t from, const char *subject,
                                const char *name)
 {
     for (size_t i = 0; i < counters->count; i++) {
-        if (strcmp(counters->list[i].name, name) == 0 &&
-            strcmp(counters->list[i].subject, subject) == 0) {
-            return &counters->list[i];
+        struct rg_counter *counter = &counters->list[(from + i) % counters->count];
+        if (strcmp(counter->name, name) == 0 && strcmp(counter->subject, subject) == 0) {
+            return counter;
         }
     }
     return NULL;
@@ -34,18 +35,19 @@ static struct rg_counter *find(struct rg_host_counters *counters, const char *su
 const struct rg_counter *rg_host_counter(const struct rg_host_counters *counters,
                                          const char *subject, const char *name)
 {
-    return find((struct rg_host_counters *)counters, subject, name);
+    return find((struct rg_host_counters *)counters, 0, subject, name);
 }
 
 /* The first reading makes the place; the second moves what was there to `before`. */
 static void enter(struct rg_host_counters *counters, const struct rg_counter *read, bool again)
 {
     if (again) {
-        struct rg_counter *known = find(counters, read->subject, read->name);
+        struct rg_counter *known = find(counters, counters->next, read->subject, read->name);
         if (known && !known->has_before) {
             known->before = known->now;
             known->now = read->now;
             known->has_before = true;
+            counters->next = (size_t)(known - counters->list) + 1;
         }
         return;
     }

@@ -24,6 +24,7 @@ struct rg_counter {
 struct rg_host_counters {
     struct rg_counter list[RG_HOST_COUNTERS_MAX];
     size_t count;
+    size_t next; /* where the second reading is */
     bool truncated;
     bool is_second;    /* there are two readings */
     uint64_t apart_ms; /* between them */

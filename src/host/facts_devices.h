@@ -12,8 +12,8 @@
 
 struct rg_host_facts;
 
-#define RG_HOST_PCI_MAX      128
-#define RG_HOST_NETDEVS_MAX  256
+#define RG_HOST_PCI_MAX      512
+#define RG_HOST_NETDEVS_MAX  512
 #define RG_HOST_RDMA_MAX     64
 #define RG_HOST_MODULES_MAX  512
 #define RG_HOST_WORD_MAX     63

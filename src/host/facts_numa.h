@@ -9,7 +9,7 @@
 
 struct rg_host_facts;
 
-#define RG_HOST_NUMA_MAX 32
+#define RG_HOST_NUMA_MAX 64
 
 struct rg_host_numa_nic {
     char rdma[64];

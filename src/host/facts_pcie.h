@@ -11,7 +11,7 @@
 struct rg_host_facts;
 
 #define RG_HOST_HOPS_MAX      8
-#define RG_HOST_PCI_PATHS_MAX 48
+#define RG_HOST_PCI_PATHS_MAX 128
 #define RG_PCI_ADDRESS_MAX    15
 
 struct rg_pci_hop {

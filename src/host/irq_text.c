@@ -3,7 +3,10 @@
  */
 #include "host/irq_text.h"
 
+#include "base/checked.h"
 #include "host/words.h"
+
+#include <inttypes.h>
 
 static size_t count_cpus(struct span header)
 {
@@ -54,22 +57,76 @@ static bool belongs(struct span name, const char *address, const char *netdev)
     return (contains(name, address) || names_netdev(name, netdev)) && moves_data(name);
 }
 
-static void see_vector(struct rg_irq_spread *spread, bool taken[RG_IRQ_CPUS_MAX], uint64_t number,
-                       uint64_t most, size_t cpu, uint64_t sum)
+bool rg_irq_shorten_head(struct span line, struct rg_buf *out)
 {
-    if (spread->vectors == RG_IRQ_LINES_MAX) {
+    size_t cpus = count_cpus(line);
+    if (cpus > 0) {
+        rg_buf_addf(out, "cpus %zu\n", cpus);
+    }
+    return cpus > 0;
+}
+
+void rg_irq_shorten(struct span line, struct rg_buf *out)
+{
+    uint64_t number, count, most = 0, sum = 0;
+    size_t cpu = 0;
+    struct span word;
+    if (!rg_words_next(&line, &word) || word.len < 2 || word.ptr[word.len - 1] != ':' ||
+        !rg_span_to_u64(rg_span_head(word, word.len - 1), &number) || number > UINT32_MAX) {
+        return;
+    }
+    for (size_t i = 0; rg_words_next(&line, &word) && rg_span_to_u64(word, &count); i++) {
+        sum += count;
+        if (count > most) {
+            most = count;
+            cpu = i;
+        }
+    }
+    struct span name = word;
+    while (rg_words_next(&line, &word)) {
+        name = word;
+    }
+    if (name.len) {
+        rg_buf_addf(out, "%" PRIu64 " %zu %" PRIu64 " %" PRIu64 " %.*s\n", number, cpu, most, sum,
+                    RG_SPAN_ARG(name));
+    }
+}
+
+/* One line of the shortened table. */
+struct vector {
+    uint64_t number, cpu, most, sum;
+    struct span name;
+};
+
+static bool take_vector(struct span line, struct vector *ret_vector)
+{
+    uint64_t *const numbers[] = {&ret_vector->number, &ret_vector->cpu, &ret_vector->most,
+                                 &ret_vector->sum};
+    struct span word;
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(numbers); i++) {
+        if (!rg_words_next(&line, &word) || !rg_span_to_u64(word, numbers[i])) {
+            return false;
+        }
+    }
+    return rg_words_next(&line, &ret_vector->name) && ret_vector->number <= UINT32_MAX;
+}
+
+static void see_vector(struct rg_irq_spread *spread, bool taken[RG_IRQ_CPUS_MAX],
+                       const struct vector *vector)
+{
+    if (spread->vectors == RG_IRQ_LINES_MAX || vector->cpu >= RG_IRQ_CPUS_MAX) {
         spread->cut = true;
         return;
     }
-    spread->numbers[spread->vectors++] = (unsigned)number;
-    if (most == 0) {
+    spread->numbers[spread->vectors++] = (unsigned)vector->number;
+    if (vector->most == 0) {
         return;
     }
     spread->busy++;
-    spread->total += sum;
-    if (!taken[cpu]) {
-        taken[cpu] = true;
-        spread->first_cpu = spread->cpus == 0 ? (unsigned)cpu : spread->first_cpu;
+    spread->total += vector->sum;
+    if (!taken[vector->cpu]) {
+        taken[vector->cpu] = true;
+        spread->first_cpu = spread->cpus == 0 ? (unsigned)vector->cpu : spread->first_cpu;
         spread->cpus++;
     }
 }
@@ -79,34 +136,18 @@ bool rg_irq_parse(struct span text, const char *address, const char *netdev,
 {
     bool taken[RG_IRQ_CPUS_MAX] = {false};
     struct span line, word;
+    struct vector vector;
+    uint64_t cpus;
     *ret_spread = (struct rg_irq_spread){0};
-    if (!rg_words_line(&text, &line) || (ret_spread->online = count_cpus(line)) == 0) {
+    if (!rg_words_line(&text, &line) || !rg_words_next(&line, &word) || !rg_span_is(word, "cpus") ||
+        !rg_words_next(&line, &word) || !rg_span_to_u64(word, &cpus) || cpus == 0) {
         return false;
     }
-    if (ret_spread->online > RG_IRQ_CPUS_MAX) {
-        ret_spread->online = RG_IRQ_CPUS_MAX;
-        ret_spread->cut = true;
-    }
+    ret_spread->online = (size_t)RG_MIN(cpus, (uint64_t)RG_IRQ_CPUS_MAX);
+    ret_spread->cut = cpus > RG_IRQ_CPUS_MAX;
     while (rg_words_line(&text, &line)) {
-        uint64_t number, count, most = 0, sum = 0;
-        size_t cpu = 0;
-        if (!rg_words_next(&line, &word) || word.len < 2 || word.ptr[word.len - 1] != ':' ||
-            !rg_span_to_u64(rg_span_head(word, word.len - 1), &number) || number > UINT32_MAX) {
-            continue;
-        }
-        for (size_t i = 0; rg_words_next(&line, &word) && rg_span_to_u64(word, &count); i++) {
-            sum += count;
-            if (count > most && i < RG_IRQ_CPUS_MAX) {
-                most = count;
-                cpu = i;
-            }
-        }
-        struct span name = word;
-        while (rg_words_next(&line, &word)) {
-            name = word;
-        }
-        if (name.ptr && belongs(name, address, netdev)) {
-            see_vector(ret_spread, taken, number, most, cpu, sum);
+        if (take_vector(line, &vector) && belongs(vector.name, address, netdev)) {
+            see_vector(ret_spread, taken, &vector);
         }
     }
     return true;

@@ -98,6 +98,42 @@ static enum rg_verdict verdict_of(const struct rg_findings *findings)
     return verdict == RG_VERDICT_SKIP ? RG_VERDICT_WARN : verdict;
 }
 
+/* What there was more of than there is room for: the checks have not seen all. */
+static json_t *tell_cut(const struct rg_host_facts *facts)
+{
+    const struct {
+        bool is_cut;
+        const char *what;
+    } rows[] = {
+        {facts->devices.truncated, "PCI functions, interfaces, RDMA devices or modules"},
+        {facts->ports.truncated, "RDMA ports or addresses"},
+        {facts->lossless.truncated, "interfaces below RDMA ports"},
+        {facts->counters.truncated, "counters"},
+        {facts->pcie.cut, "PCI Express paths"},
+        {facts->lustre.cut, "Lustre mounts, targets or log entries"},
+    };
+    json_t *list = json_array();
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(rows); i++) {
+        if (rows[i].is_cut) {
+            (void)json_array_append_new(list, json_string(rows[i].what));
+        }
+    }
+    return list;
+}
+
+static void add_cut(json_t *report, const struct rg_host_facts *facts)
+{
+    json_t *cut = tell_cut(facts);
+    if (json_array_size(cut) == 0) {
+        json_decref(cut);
+        return;
+    }
+    (void)json_object_set_new(report, "cut", cut);
+    if (rg_report_verdict(report) < RG_VERDICT_WARN) {
+        (void)json_object_set_new(report, "verdict", json_string(rg_verdict_name(RG_VERDICT_WARN)));
+    }
+}
+
 json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findings *findings)
 {
     char time[32];
@@ -122,6 +158,7 @@ json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findi
     if (rg_findings_verdict(findings, NULL) == RG_VERDICT_SKIP) {
         (void)json_object_set_new(report, "nothing_judged", json_true());
     }
+    add_cut(report, facts);
     (void)json_object_set_new(report, "counters", tell_counters(&facts->counters));
     (void)json_object_set_new(report, "firmware", tell_firmware(&facts->devices));
     add_text(report, "host", facts->system.hostname.text);

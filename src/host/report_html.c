@@ -159,6 +159,12 @@ void rg_report_html(const json_t *report, struct rg_buf *out)
         rg_buf_add_html(out, json_is_string(path) ? json_string_value(path) : "");
         rg_buf_add_text(out, " hangs in the kernel; it was left out.</p>\n");
     }
+    json_array_foreach(json_object_get(report, "cut"), index, path)
+    {
+        rg_buf_add_text(out, "<p class=\"warn\">There are more ");
+        rg_buf_add_html(out, json_is_string(path) ? json_string_value(path) : "");
+        rg_buf_add_text(out, " than are looked at: some were left out.</p>\n");
+    }
     if (json_is_true(json_object_get(report, "nothing_judged"))) {
         rg_buf_add_text(out, "<p class=\"warn\">Nothing was judged: no check could read what it "
                              "needs.</p>\n");

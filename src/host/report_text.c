@@ -185,5 +185,12 @@ void rg_report_text(const json_t *report, const struct rg_report_style *style, s
         rg_buf_addf(out, "  reading %s hangs in the kernel; it was left out\n",
                     json_string_value(path));
     }
+    json_array_foreach(json_object_get(report, "cut"), index, path)
+    {
+        rg_buf_add_text(out, "  ");
+        add_verdict("warn", style, out);
+        rg_buf_addf(out, "  there are more %s than are looked at: some were left out\n",
+                    json_string_value(path));
+    }
     add_summary(report, style, out);
 }

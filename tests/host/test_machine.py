@@ -410,3 +410,30 @@ def test_strange_files_never_break_it(tmp_path, content):
     tree = {p: c if isinstance(c, forest.Link) else content for p, c in base.items()}
     report = forest.judge(tree, tmp_path, "--unit", "app")
     assert "\x1b" not in json.dumps(report)
+
+
+def test_interrupts_of_hundreds_of_cpus(tmp_path):
+    """The table has many megabytes; the card's lines stand at its end."""
+    others = "\n".join(f" {i}: " + " ".join(["         7"] * 512) + f"  PCI-MSI {i}-edge  nvme0q{i}"
+                       for i in range(400))
+    for cpu, verdict in (([0, 1, 2, 3, 4, 5], "ok"), ([5] * 6, "warn")):
+        head, rows = interrupts(NIC, cpu, cpus=512).split("\n", 1)
+        tree = mutate(gpu_host(), {"/proc/interrupts": f"{head}\n{others}\n{rows}"})
+        assert len(tree["/proc/interrupts"]) > 2 << 20
+        found = forest.worst(forest.judge(tree, tmp_path), "IRQ")
+        assert found["verdict"] == verdict and "of 512" in found["value"], found
+
+
+def test_what_is_left_out_is_told(tmp_path):
+    many = {}
+    for number in range(600):
+        base = f"{PCI}/{0x100 + number // 32:04x}:00:{number % 32:02x}.0"
+        many.update({f"{base}/vendor": "0x1af4", f"{base}/device": "0x1000", f"{base}/class": "0x020000"})
+    report = forest.judge(mutate(gpu_host(), many), tmp_path)
+    assert len(report["cut"]) == 1 and "PCI" in report["cut"][0]
+    assert report["verdict"] in ("warn", "fail")
+    for options, word in (((), "some were left out"), (("--html", str(tmp_path / "page")), "")):
+        done = forest.run("doctor", "--sysroot", str(tmp_path / "tree"), *options)
+        assert word in done.stdout
+    assert "some were left out" in (tmp_path / "page").read_text(encoding="utf-8")
+    assert "cut" not in forest.judge(gpu_host(), tmp_path)

@@ -23,6 +23,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)rg_cgroup_path_parse(text, "rdma", path, sizeof path);
     (void)rg_rdma_cgroup_parse(text, "mlx5_0", &a, &b);
     (void)rg_capabilities_parse(text, &a);
+    RG_BUF(table, 65536);
+    struct span rest = text;
+    while (rest.ptr) {
+        struct span line = rg_span_cut(&rest, '\n');
+        (void)rg_irq_shorten_head(line, &table);
+        rg_irq_shorten(line, &table);
+    }
+    (void)rg_irq_parse(rg_buf_span(&table), "0000:3b:00.0", "ens1", &spread);
     if (rg_irq_parse(text, "0000:3b:00.0", "ens1", &spread)) {
         assert(spread.busy <= spread.vectors && spread.cpus <= spread.busy);
     }

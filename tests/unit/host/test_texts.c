@@ -3,6 +3,7 @@
 
 #include "base/encode.h"
 #include "host/aistor_text.h"
+#include "host/ethtool.h"
 #include "host/facts.h"
 #include "host/irq_text.h"
 #include "host/lnet_text.h"
@@ -111,18 +112,41 @@ static void control_groups(void **state)
 static void interrupts(void **state)
 {
     (void)state;
+    static const char *const lines[] = {" 10: 5 0 PCI-MSI 1-edge mlx5_comp0@pci:0000:3b:00.0",
+                                        " 11: 0 9 PCI-MSI 2-edge ice-ens1-TxRx-0",
+                                        " 12: 0 9 PCI-MSI 2-edge ice-ens10-TxRx-0",
+                                        " 13: 7 0 PCI-MSI 3-edge mlx5_async@pci:0000:3b:00.0",
+                                        "NMI: 1 1 Non-maskable",
+                                        " 14: 1 1",
+                                        ""};
     struct rg_irq_spread *spread = calloc(1, sizeof *spread);
-    assert_true(rg_irq_parse(TEXT("        CPU0 CPU1\n"
-                                  " 10: 5 0 PCI-MSI 1-edge mlx5_comp0@pci:0000:3b:00.0\n"
-                                  " 11: 0 9 PCI-MSI 2-edge ice-ens1-TxRx-0\n"
-                                  " 12: 0 9 PCI-MSI 2-edge ice-ens10-TxRx-0\n"
-                                  " 13: 7 0 PCI-MSI 3-edge mlx5_async@pci:0000:3b:00.0\n"
-                                  "NMI: 1 1 Non-maskable\n"),
-                             "0000:3b:00.0", "ens1", spread));
+    RG_BUF(table, 4096);
+    assert_false(rg_irq_shorten_head(TEXT("no table"), &table));
+    assert_false(rg_irq_parse(rg_buf_span(&table), "x", "y", spread));
+    assert_true(rg_irq_shorten_head(TEXT("        CPU0 CPU1"), &table));
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(lines); i++) {
+        rg_irq_shorten(rg_span_text(lines[i]), &table);
+    }
+    assert_true(rg_irq_parse(rg_buf_span(&table), "0000:3b:00.0", "ens1", spread));
     assert_true(spread->vectors == 2 && spread->busy == 2 && spread->cpus == 2);
-    assert_int_equal(spread->total, 14);
+    assert_true(spread->total == 14 && spread->online == 2 && !spread->cut);
     assert_false(rg_irq_parse(TEXT("no table"), "x", "y", spread));
     free(spread);
+}
+
+/* What the checks ask for is among what is read of a card. */
+static void statistics(void **state)
+{
+    (void)state;
+    static const char *const judged[] = {"rx_prio3_pause",         "rx_priority_3_xoff.nic",
+                                         "rx_pfc_ena_frames_pri3", "rx_pripause_3_1us_count",
+                                         "rx_prio3_discards",      "rx_prio3_buf_discard",
+                                         "rx_discards_phy",        "tx_pause_storm_error_events"};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(judged); i++) {
+        assert_true(rg_host_ethtool_matters(judged[i]));
+    }
+    assert_false(rg_host_ethtool_matters("rx12_bytes"));
+    assert_false(rg_host_ethtool_matters("rx_queue_12_packets"));
 }
 
 static void mounts(void **state)
@@ -380,6 +404,7 @@ int main(void)
         cmocka_unit_test(limits_and_units),
         cmocka_unit_test(control_groups),
         cmocka_unit_test(interrupts),
+        cmocka_unit_test(statistics),
         cmocka_unit_test(mounts),
         cmocka_unit_test(identifiers),
         cmocka_unit_test(networks),
