@@ -228,8 +228,15 @@ static void judge_registration(const struct rg_host_facts *facts,
         return;
     }
     if (failed == RG_HOST_MR_SIZES) {
+        const uint64_t most = probe->bytes[RG_HOST_MR_SIZES - 1];
+        bool is_short = most && probe->result[RG_HOST_MR_SIZES - 1] < 0;
+        rg_bytes_text(most, bad);
         struct rg_finding *finding =
-            rg_find(findings, RG_VERDICT_OK, probe->device, "%s were registered.", good);
+            is_short ? rg_find(findings, RG_VERDICT_OK, probe->device,
+                               "%s were registered; %s were not tried, for want of time or of free "
+                               "memory.",
+                               good, bad)
+                     : rg_find(findings, RG_VERDICT_OK, probe->device, "%s were registered.", good);
         rg_find_where(finding, &facts->memory.mr_at);
         return;
     }

@@ -12,7 +12,7 @@
 struct rg_host_facts;
 
 #define RG_HOST_SERVICES_MAX  4
-#define RG_HOST_MR_PROBES_MAX 16
+#define RG_HOST_MR_PROBES_MAX 64
 #define RG_HOST_MR_SIZES      3
 #define RG_HOST_GROUPS_MAX    64
 #define RG_HOST_MODES_MAX     256

@@ -437,3 +437,10 @@ def test_what_is_left_out_is_told(tmp_path):
         assert word in done.stdout
     assert "some were left out" in (tmp_path / "page").read_text(encoding="utf-8")
     assert "cut" not in forest.judge(gpu_host(), tmp_path)
+
+
+def test_a_registration_that_was_not_tried_is_told(tmp_path):
+    tree = mutate(gpu_host(), {"/.railgate/verbs/registration":
+                               "mr mlx5_0 0 9 1048576 0 67108864 0 134217728 -1"})
+    found = forest.worst(forest.judge(tree, tmp_path, "--memory", "128M"), "MR-PROBE")
+    assert found["verdict"] == "ok" and "64" in found["summary"] and "not tried" in found["summary"], found
