@@ -490,9 +490,9 @@ static int add_up(void *context, struct span bytes, struct rg_error *err)
 static double deposit_once(const struct rg_deposit *deposit)
 {
     struct rg_error err = RG_ERROR_INIT;
-    uint64_t disk_ns;
+    struct rg_deposit_report report;
     uint64_t start = rg_clock_ns();
-    if (rg_deposit_run(deposit, &disk_ns, &err) < 0) {
+    if (rg_deposit_run(deposit, &report, &err) < 0) {
         die("deposit", &err);
     }
     return seconds_since(start);

@@ -61,6 +61,7 @@ enum rg_durability { RG_DURABILITY_FULL, RG_DURABILITY_DATA, RG_DURABILITY_NONE 
 enum rg_etag_kind { RG_ETAG_MD5, RG_ETAG_FAST };
 enum rg_rdma_mode { RG_RDMA_AUTO, RG_RDMA_ON, RG_RDMA_OFF };
 enum rg_rdma_mtu { RG_MTU_AUTO, RG_MTU_256, RG_MTU_512, RG_MTU_1024, RG_MTU_2048, RG_MTU_4096 };
+enum rg_rdma_direct { RG_DIRECT_AUTO, RG_DIRECT_ON, RG_DIRECT_OFF };
 enum rg_rdma_decline_get { RG_DECLINE_WITH_OBJECT, RG_DECLINE_WITH_ERROR };
 enum rg_rdma_decline_put { RG_DECLINE_WITH_501, RG_DECLINE_WITH_200 };
 enum rg_copy_method { RG_COPY_AUTO, RG_COPY_REFLINK, RG_COPY_RANGE, RG_COPY_PLAIN };

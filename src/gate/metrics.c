@@ -403,6 +403,7 @@ static void (*const plane_writers[FAMILY_COUNT])(struct rg_planes *, const char 
                                                  struct rg_buf *) = {
     [FAMILY_RDMA_TRANSFERS] = rg_planes_write_transfers,
     [FAMILY_RDMA_BYTES] = rg_planes_write_bytes,
+    [FAMILY_RDMA_DIRECT] = rg_planes_write_direct,
     [FAMILY_RDMA_DECLINES] = rg_planes_write_declines,
     [FAMILY_RDMA_FAILURES] = rg_planes_write_failures,
     [FAMILY_RDMA_WAITS] = rg_planes_write_waits,

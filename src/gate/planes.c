@@ -754,6 +754,7 @@ static void count_success(struct rg_plane *plane, const struct rg_plane_transfer
     enum rg_dialect dialect = transfer->window->dialect;
     add(&plane->transfers[transfer->use][dialect], 1);
     add(&plane->bytes[transfer->use][dialect], report->bytes);
+    add(&plane->direct_bytes[transfer->use], report->direct_bytes);
     rg_histogram_observe(&plane->seconds, (double)report->wall_ns / 1e9);
     uint64_t longer = RG_MAX(report->disk_ns, report->wire_ns);
     if (longer) {
@@ -816,7 +817,7 @@ int rg_plane_pump(struct rg_planes *planes, struct rg_plane *plane, const struct
     pipeline.disk = way->disk;
     pipeline.slab = plane->slab;
     pipeline.window = transfer->window;
-    pipeline.file.fd = transfer->fd;
+    pipeline.file = transfer->file;
     pipeline.file_offset = transfer->file_offset;
     pipeline.length = transfer->length;
     pipeline.queue_ms = (uint32_t)planes->settings->rdma_queue_wait;
@@ -957,6 +958,17 @@ void rg_planes_write_transfers(struct rg_planes *planes, const char *name, struc
 void rg_planes_write_bytes(struct rg_planes *planes, const char *name, struct rg_buf *out)
 {
     write_moved(planes, true, name, out);
+}
+
+void rg_planes_write_direct(struct rg_planes *planes, const char *name, struct rg_buf *out)
+{
+    for (size_t i = 0; i < planes->count; i++) {
+        const struct rg_plane *plane = planes->planes[i];
+        for (int use = 0; use < RG_PLANE_USE_COUNT; use++) {
+            rg_buf_addf(out, "%s{operation=\"%s\",path=\"%s\",rail=\"%zu\"} %" PRIu64 "\n", name,
+                        use_names[use], plane->path, i, get(&plane->direct_bytes[use]));
+        }
+    }
 }
 
 void rg_planes_write_declines(struct rg_planes *planes, const char *name, struct rg_buf *out)

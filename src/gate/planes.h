@@ -53,8 +53,8 @@ enum rg_plane_use { RG_PLANE_GET, RG_PLANE_PUT, RG_PLANE_PART, RG_PLANE_USE_COUN
 struct rg_plane_transfer {
     enum rg_plane_use use;
     const struct rg_rdma_window *window;
-    uint64_t length; /* bytes, from the start of the window */
-    int fd;          /* read for GET, written otherwise */
+    uint64_t length;     /* bytes, from the start of the window */
+    struct rg_file file; /* read for GET, written otherwise */
     uint64_t file_offset;
     const char *arrival; /* address of ours by which the request came in; NULL: not known */
     const char *account; /* access key, for the ceiling of one account */
@@ -122,8 +122,9 @@ int rg_planes_push_send(struct rg_planes *planes, struct rg_session *session,
                         struct rg_plane_result *ret_result, struct rg_error *err);
 
 /*
- * PUT: waits for the client's bytes and hands them to transfer->consume, in pieces; fd is not
- * looked at. The session is over afterwards. Errors as above, RG_INVALID_REQUEST, those of consume.
+ * PUT: waits for the client's bytes and hands them to transfer->consume, in pieces, and to the
+ * file, where there is one. The session is over afterwards. Errors as above, RG_INVALID_REQUEST,
+ * those of consume.
  */
 int rg_planes_push_take(struct rg_planes *planes, struct rg_session *session,
                         const struct rg_plane_transfer *transfer,
@@ -153,6 +154,7 @@ void rg_planes_count_decline(struct rg_planes *planes, const char *reason);
 /* Appends the samples of a family of metrics.tbl, the name given. */
 void rg_planes_write_transfers(struct rg_planes *planes, const char *name, struct rg_buf *out);
 void rg_planes_write_bytes(struct rg_planes *planes, const char *name, struct rg_buf *out);
+void rg_planes_write_direct(struct rg_planes *planes, const char *name, struct rg_buf *out);
 void rg_planes_write_declines(struct rg_planes *planes, const char *name, struct rg_buf *out);
 void rg_planes_write_failures(struct rg_planes *planes, const char *name, struct rg_buf *out);
 void rg_planes_write_waits(struct rg_planes *planes, const char *name, struct rg_buf *out);

@@ -32,6 +32,7 @@ struct rg_plane {
     char path[RG_RAIL_PATH_MAX + 1];
     _Atomic uint64_t transfers[RG_PLANE_USE_COUNT][RG_DIALECT_COUNT];
     _Atomic uint64_t bytes[RG_PLANE_USE_COUNT][RG_DIALECT_COUNT];
+    _Atomic uint64_t direct_bytes[RG_PLANE_USE_COUNT];
     _Atomic uint64_t failures[RG_CAUSE_COUNT];
     pthread_mutex_t lock; /* of these two */
     struct rg_plane_status statuses[PLANE_STATUSES_MAX];

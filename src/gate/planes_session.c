@@ -290,19 +290,23 @@ static int store_push(struct rg_session *session, const struct rg_plane_transfer
                       struct span bytes, struct rg_transfer_report *report, struct rg_error *err)
 {
     const atomic_bool *cancel = rg_session_cancel(session);
-    if (transfer->fd < 0) {
+    if (transfer->file.fd < 0) {
         return consume(transfer, bytes, cancel, err);
     }
     const struct rg_deposit deposit = {
         .bytes = bytes,
-        .file = {.fd = transfer->fd, .direct_fd = -1},
+        .file = transfer->file,
         .file_offset = transfer->file_offset,
         .allow_uring = true,
         .cancel = cancel,
         .consume = transfer->consume,
         .consume_context = transfer->consume_context,
     };
-    return rg_deposit_run(&deposit, &report->disk_ns, err);
+    struct rg_deposit_report written;
+    int rc = rg_deposit_run(&deposit, &written, err);
+    report->disk_ns = written.disk_ns;
+    report->direct_bytes = written.direct_bytes;
+    return rc;
 }
 
 static int take_push(struct rg_planes *planes, struct rg_session *session,

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "gate/planes.h"
+#include "gate/rdma_file.h"
 #include "gate/rdma_session.h"
 #include "rdma/token.h"
 
@@ -294,11 +295,13 @@ int rg_rdma_send(struct rg_call *call, int fd, const struct rg_range *range, str
                    ? answer_decline(call, call->rdma.declined, err)
                    : 0;
     }
+    RG_CLEANUP(rg_direct_close)
+    struct rg_file file = rg_rdma_file(call, fd, RG_PLANE_GET, range->offset, range->length);
     struct rg_plane_transfer transfer = {
         .use = RG_PLANE_GET,
         .window = &call->rdma.window,
         .length = range->length,
-        .fd = fd,
+        .file = file,
         .file_offset = range->offset,
         .arrival = rg_http_local(call->http),
         .account = call->account.access_key,
@@ -332,11 +335,15 @@ int rg_rdma_receive(struct rg_call *call, struct rg_body *body, struct rg_writin
     if (call->rdma.push) {
         return rg_push_receive(call, body, writing, err);
     }
+    uint64_t length = call->rdma.window.length;
+    int fd = rg_store_writer_fd(writing->store, writing->writer);
+    RG_CLEANUP(rg_direct_close)
+    struct rg_file file = rg_rdma_file(call, fd, RG_PLANE_PUT, 0, length);
     struct rg_plane_transfer transfer = {
         .use = call->operation == RG_OP_UPLOAD_PART ? RG_PLANE_PART : RG_PLANE_PUT,
         .window = &call->rdma.window,
-        .length = call->rdma.window.length,
-        .fd = rg_store_writer_fd(writing->store, writing->writer),
+        .length = length,
+        .file = file,
         .arrival = rg_http_local(call->http),
         .account = call->account.access_key,
         .consume = see_bytes,

@@ -10,6 +10,7 @@
 #include "gate/dispatch.h"
 #include "gate/planes.h"
 #include "gate/rdma_ask.h"
+#include "gate/rdma_file.h"
 #include "gate/verbs.h"
 #include "rdma/session_wire.h"
 
@@ -646,10 +647,12 @@ int rg_push_send(struct rg_call *call, int fd, const struct rg_range *range, str
     if (rc < 0) {
         return rc;
     }
+    RG_CLEANUP(rg_direct_close)
+    struct rg_file file = rg_rdma_file(call, fd, RG_PLANE_GET, range->offset, range->length);
     struct rg_plane_transfer transfer = {
         .use = RG_PLANE_GET,
         .length = range->length,
-        .fd = fd,
+        .file = file,
         .file_offset = range->offset,
         .account = call->account.access_key,
         .consume = hashes ? hash_bytes : NULL,
@@ -698,10 +701,13 @@ int rg_push_receive(struct rg_call *call, struct rg_body *body, struct rg_writin
     }
     struct receiving receiving = {.body = body, .writing = writing, .hasher = &hasher};
     int fd = rg_store_writer_fd(writing->store, writing->writer);
+    uint64_t length = call->rdma.window.length;
+    RG_CLEANUP(rg_direct_close)
+    struct rg_file file = rg_rdma_file(call, fd, RG_PLANE_PUT, 0, length);
     struct rg_plane_transfer transfer = {
         .use = call->operation == RG_OP_UPLOAD_PART ? RG_PLANE_PART : RG_PLANE_PUT,
-        .length = call->rdma.window.length,
-        .fd = fd,
+        .length = length,
+        .file = file,
         .account = call->account.access_key,
         .consume = fd < 0 ? store_bytes : see_bytes,
         .consume_context = &receiving,

@@ -101,11 +101,12 @@ static int move(struct run *run, struct rg_error *err)
     return 0;
 }
 
-int rg_deposit_run(const struct rg_deposit *deposit, uint64_t *ret_disk_ns, struct rg_error *err)
+int rg_deposit_run(const struct rg_deposit *deposit, struct rg_deposit_report *ret_report,
+                   struct rg_error *err)
 {
     RG_CLEANUP(close_disk) struct rg_disk *disk = NULL;
     uint64_t end;
-    *ret_disk_ns = 0;
+    *ret_report = (struct rg_deposit_report){0};
     if (!rg_add_checked(deposit->file_offset, deposit->bytes.len, &end) || end > INT64_MAX) {
         return rg_failf(err, RG_INVALID_REQUEST, "The range lies beyond any file.");
     }
@@ -119,6 +120,7 @@ int rg_deposit_run(const struct rg_deposit *deposit, uint64_t *ret_disk_ns, stru
     rc = move(&run, err);
     rg_disk_drain(disk);
     note_disk(&run);
-    *ret_disk_ns = run.disk_ns;
+    ret_report->disk_ns = run.disk_ns;
+    ret_report->direct_bytes = rg_disk_direct_bytes(disk);
     return rc;
 }

@@ -27,13 +27,19 @@ struct rg_deposit {
     void *consume_context;
 };
 
+/* Set on success and on failure. */
+struct rg_deposit_report {
+    uint64_t disk_ns;      /* time with a write in flight */
+    uint64_t direct_bytes; /* that went around the page cache */
+};
+
 /*
- * When it returns nothing reads the memory any more, on success and on failure. *ret_disk_ns: time
- * with a write in flight. The file is neither truncated nor synced.
- * Errors: RG_CANCELLED, RG_STORAGE_FAULT and the other codes of rg_fail_storage, RG_OUT_OF_MEMORY,
- * RG_INVALID_REQUEST (beyond any file), what the consumer returned. A hung file system holds this
- * thread (rg_disk_drain).
+ * When it returns nothing reads the memory any more, on success and on failure. The file is neither
+ * truncated nor synced. Errors: RG_CANCELLED, RG_STORAGE_FAULT and the other codes of
+ * rg_fail_storage, RG_OUT_OF_MEMORY, RG_INVALID_REQUEST (beyond any file), what the consumer
+ * returned. A hung file system holds this thread (rg_disk_drain).
  */
-int rg_deposit_run(const struct rg_deposit *deposit, uint64_t *ret_disk_ns, struct rg_error *err);
+int rg_deposit_run(const struct rg_deposit *deposit, struct rg_deposit_report *ret_report,
+                   struct rg_error *err);
 
 #endif

@@ -45,6 +45,7 @@ struct rg_disk {
     struct rg_disk_done done[RG_DISK_DEPTH_MAX];
     size_t done_count;
     uint64_t fallbacks;
+    uint64_t direct_bytes;
 };
 
 int rg_disk_open(unsigned depth, bool allow_uring, struct rg_disk **ret_disk, struct rg_error *err)
@@ -91,6 +92,11 @@ size_t rg_disk_in_flight(const struct rg_disk *disk)
 uint64_t rg_disk_fallbacks(const struct rg_disk *disk)
 {
     return disk->fallbacks;
+}
+
+uint64_t rg_disk_direct_bytes(const struct rg_disk *disk)
+{
+    return disk->direct_bytes;
 }
 
 static void finish(struct rg_disk *disk, struct operation *operation, int os_errno)
@@ -148,7 +154,11 @@ static bool carry_on(struct rg_disk *disk, struct operation *operation, ssize_t 
         finish(disk, operation, operation->is_write ? EIO : 0);
         return true;
     }
+    size_t before = operation->done;
     operation->done = RG_MIN(operation->done + (size_t)moved, operation->length);
+    if (operation->is_direct) {
+        disk->direct_bytes += operation->done - before;
+    }
     if (operation->done == operation->length) {
         finish(disk, operation, 0);
         return true;
@@ -158,6 +168,22 @@ static bool carry_on(struct rg_disk *disk, struct operation *operation, ssize_t 
         return true;
     }
     return false;
+}
+
+static bool is_refusal(ssize_t result)
+{
+    return result == -EINVAL || result == -EOPNOTSUPP || result == -EAGAIN || result == -EINTR ||
+           result == -ENOSYS;
+}
+
+/* What O_DIRECT refuses, the page cache takes: for the rest of this operation. */
+static bool leave_direct(struct operation *operation, ssize_t result)
+{
+    if (!operation->is_direct || !is_refusal(result)) {
+        return false;
+    }
+    operation->avoid_direct = true;
+    return true;
 }
 
 static ssize_t move_now(const struct operation *operation)
@@ -178,11 +204,7 @@ static void run_now(struct rg_disk *disk, struct operation *operation)
     for (;;) {
         choose_piece(operation);
         ssize_t moved = move_now(operation);
-        if (moved == -EINVAL && operation->is_direct) {
-            operation->avoid_direct = true;
-            continue;
-        }
-        if (carry_on(disk, operation, moved)) {
+        if (!leave_direct(operation, moved) && carry_on(disk, operation, moved)) {
             return;
         }
     }
@@ -265,15 +287,13 @@ void rg_disk_submit(struct rg_disk *disk)
     }
 }
 
-static bool is_refusal(int result)
-{
-    return result == -EINVAL || result == -EOPNOTSUPP || result == -EAGAIN || result == -EINTR ||
-           result == -ENOSYS;
-}
-
 static void take_result(struct rg_disk *disk, struct operation *operation, int result)
 {
     disk->in_ring--;
+    if (!disk->draining && leave_direct(operation, result)) {
+        queue_piece(disk, operation);
+        return;
+    }
     if (is_refusal(result) && !disk->draining) {
         disk->fallbacks++;
         run_now(disk, operation);

@@ -54,12 +54,16 @@ size_t rg_disk_in_flight(const struct rg_disk *disk);
 /* Operations that the ring refused and that were made by pread or pwrite, since it was opened. */
 uint64_t rg_disk_fallbacks(const struct rg_disk *disk);
 
+/* Bytes that went through direct_fd, since it was opened. */
+uint64_t rg_disk_direct_bytes(const struct rg_disk *disk);
+
 /*
  * Starts to read or write [offset, offset + length) of the file at `memory`. Short transfers are
- * continued here, and an operation that the ring refuses (EINVAL, EOPNOTSUPP) is made by pread or
- * pwrite. With O_DIRECT a read may touch up to the next multiple of direct_align behind `length`:
- * `room` is how many bytes of memory there are. Not async: done when it returns.
- * The result comes from rg_disk_reap. `file` is copied. Starting more than `depth` is a bug.
+ * continued here, one that O_DIRECT refuses goes through fd, and an operation that the ring refuses
+ * (EINVAL, EOPNOTSUPP) is made by pread or pwrite. With O_DIRECT a read may touch up to the next
+ * multiple of direct_align behind `length`: `room` is how many bytes of memory there are. Not
+ * async: done when it returns. The result comes from rg_disk_reap. `file` is copied. Starting more
+ * than `depth` is a bug.
  */
 void rg_disk_read(struct rg_disk *disk, const struct rg_file *file, uint64_t offset, void *memory,
                   size_t length, size_t room, uint64_t cookie);

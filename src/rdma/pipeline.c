@@ -498,6 +498,7 @@ static int run_transfer(const struct rg_transfer *transfer, bool is_put,
         return rc;
     }
     uint64_t fallbacks = rg_disk_fallbacks(transfer->disk);
+    uint64_t direct_bytes = rg_disk_direct_bytes(transfer->disk);
     uint64_t start = rg_clock_ns();
     rc = move(&run, err);
     report->wall_ns = rg_clock_ns() - start;
@@ -511,6 +512,7 @@ static int run_transfer(const struct rg_transfer *transfer, bool is_put,
         release_slots(&run, true);
     }
     report->disk_fallbacks = rg_disk_fallbacks(transfer->disk) - fallbacks;
+    report->direct_bytes = rg_disk_direct_bytes(transfer->disk) - direct_bytes;
     return rc;
 }
 

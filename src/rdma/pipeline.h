@@ -72,6 +72,7 @@ struct rg_transfer_report {
     uint64_t wire_ns;        /* time with a network operation in flight */
     uint64_t consume_ns;     /* spent in the consumer */
     uint64_t disk_fallbacks; /* file operations that the ring refused */
+    uint64_t direct_bytes;   /* of the file's, that went around the page cache */
 };
 
 /*

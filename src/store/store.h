@@ -224,6 +224,8 @@ struct rg_store_ops {
                            const char *expected_etag, const struct rg_meta *meta,
                            struct rg_written *ret_written, struct rg_error *err);
 
+    bool (*fd_direct)(struct rg_store *store, int fd);
+
     int (*put_begin)(struct rg_store *store, struct span bucket, struct span key,
                      int64_t expected_size, struct rg_writer **ret_writer, struct rg_error *err);
     int (*writer_write)(struct rg_writer *writer, const void *bytes, size_t len,
@@ -361,6 +363,15 @@ static inline const struct rg_object_info *rg_store_object_info(struct rg_store 
 static inline int rg_store_object_fd(struct rg_store *store, const struct rg_object *object)
 {
     return store->ops->object_fd(object);
+}
+
+/*
+ * Whether O_DIRECT has proved itself on the mount of a descriptor that this store gave: only then
+ * may its file be opened a second time to read or write around the page cache.
+ */
+static inline bool rg_store_fd_direct(struct rg_store *store, int fd)
+{
+    return store->ops->fd_direct(store, fd);
 }
 
 /* Reads up to `len` bytes at `offset`; *ret_len less than len only at the end of the object. */

@@ -114,6 +114,85 @@ def test_what_rdma_wrote_http_reads_and_the_other_way(rdma, tmp_path):
     assert (tmp_path / "back").read_bytes() == body
 
 
+def forget(path):
+    """Out of the page cache; false where that does nothing."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def knows_direct(gateway):
+    return any("O_DIRECT" in line["message"].partition("off:")[0] for line in gateway.events("store.open"))
+
+
+def test_around_the_page_cache(start, tmp_path):
+    """rdma-direct on: whole pages of everything, both ways; the tails and HTTP's readers see the same."""
+    one = start("--rdma-direct", "on", "--rdma-direct-min", "1")
+    if not knows_direct(one):
+        pytest.skip("no O_DIRECT here")
+    s3 = data.boto3_client(one)
+    s3.create_bucket(Bucket="rdma")
+    words = ("cp", "--path", "rdma", "--transports", "ofi", "--device", "shm")
+    for size in (1, 4095, 4096, 4097, SLOT + 512, 4 * SLOT + 17, 9 * SLOT):
+        body = data.content(f"direct/{size}", size)
+        (tmp_path / "source").write_bytes(body)
+        before = total(one, "railgate_rdma_direct_bytes_total", 'operation="PutObject"')
+        railgate(one, *words, tmp_path / "source", f"s3://rdma/{size}")
+        moved = total(one, "railgate_rdma_direct_bytes_total", 'operation="PutObject"') - before
+        assert moved == size // 4096 * 4096
+        answer = s3.get_object(Bucket="rdma", Key=str(size))
+        assert answer["Body"].read() == body and answer["ETag"] == f'"{data.md5(body)}"'
+        before = total(one, "railgate_rdma_direct_bytes_total", 'operation="GetObject"')
+        railgate(one, *words, f"s3://rdma/{size}", tmp_path / "back")
+        assert (tmp_path / "back").read_bytes() == body
+        assert total(one, "railgate_rdma_direct_bytes_total", 'operation="GetObject"') - before == size
+    body = data.content("direct parts", 17 * SLOT + 33)
+    (tmp_path / "source").write_bytes(body)
+    railgate(one, *words, "--part-size", "5M", tmp_path / "source", "s3://rdma/parts")
+    assert s3.get_object(Bucket="rdma", Key="parts")["Body"].read() == body
+    assert total(one, "railgate_rdma_direct_bytes_total", 'operation="UploadPart"') == len(body) // 4096 * 4096
+    # Ranges that begin and end nowhere in particular.
+    railgate(one, *words, "--part-size", "5242883", "s3://rdma/parts", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == body
+    # A file that another program writes, in dirty pages, and then cuts.
+    with open(os.path.join(one.tree, "rdma", "parts"), "r+b") as file:
+        file.write(b"another")
+        file.flush()
+        railgate(one, *words, "s3://rdma/parts", tmp_path / "back")
+        assert (tmp_path / "back").read_bytes() == b"another" + body[7:]
+    nothing_left(one)
+
+
+@pytest.mark.parametrize("options, cold, hot, put", [
+    ((), True, False, False),
+    (("--rdma-direct", "off"), False, False, False),
+    (("--rdma-direct-min", "5M"), False, False, False),
+    (("--mask", "direct-io", "--rdma-direct", "on"), False, False, False),
+    (("--rdma-direct", "on"), True, True, True),
+])
+def test_when_the_page_cache_is_left_aside(start, tmp_path, options, cold, hot, put):
+    one = start("--rdma-direct-min", "4M", *options)
+    if not knows_direct(one) and "--mask" not in options:
+        pytest.skip("no O_DIRECT here")
+    railgate(one, "mb", "s3://rdma")
+    words = ("cp", "--path", "rdma", "--transports", "ofi", "--device", "shm")
+    size = 4 * SLOT
+    (tmp_path / "source").write_bytes(data.content("cold", size))
+
+    def direct(*end):
+        before = total(one, "railgate_rdma_direct_bytes_total")
+        railgate(one, *words, *end)
+        return total(one, "railgate_rdma_direct_bytes_total") - before
+
+    assert direct(tmp_path / "source", "s3://rdma/key") == (size if put else 0)
+    forget(os.path.join(one.tree, "rdma", "key"))
+    assert direct("s3://rdma/key", tmp_path / "back") == (size if cold else 0)
+    with open(os.path.join(one.tree, "rdma", "key"), "rb") as file:
+        file.read()
+    assert direct("s3://rdma/key", tmp_path / "back") == (size if hot else 0)
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "source").read_bytes()
+
+
 def test_many_at_once(rdma, tmp_path):
     """More transfers than there are cores or comfort; each ends, rightly, by whichever path."""
     body = data.content("many", 2 * SLOT + 1)

@@ -258,6 +258,7 @@ static const struct rg_store_ops ops = {
     .put_begin = rg_posix_put_begin,
     .writer_write = rg_posix_writer_write,
     .writer_fd = rg_posix_writer_fd,
+    .fd_direct = rg_posix_fd_direct,
     .writer_written = rg_posix_writer_written,
     .writer_copy = rg_posix_writer_copy,
     .put_commit = rg_posix_put_commit,

@@ -144,6 +144,9 @@ int rg_posix_mask_read(const char *text, uint32_t *ret_masked, struct rg_error *
  */
 struct rg_posix_mount *rg_posix_mount_known(struct rg_posix *posix, dev_t device);
 
+/* rg_store_fd_direct. A mount that nothing was written to yet has proved nothing. */
+bool rg_posix_fd_direct(struct rg_store *store, int fd);
+
 /*
  * The same, and probes a mount met for the first time, in a hidden directory made (and removed)
  * below `directory_fd`. Fails when the mount cannot keep the store's promises, with the remedy.

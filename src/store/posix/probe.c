@@ -307,20 +307,28 @@ static bool probe_copy_range(int dir, int pattern_fd)
     return right;
 }
 
+/* Written around the page cache and read through it, and around it again. */
 static bool probe_direct_io(int dir)
 {
     rg_autoclose int fd =
         openat(dir, "direct", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_DIRECT, 0600);
     rg_autofree uint32_t *words = NULL;
+    rg_autofree uint32_t *read_back = NULL;
     if (posix_memalign((void **)&words, 4096, PATTERN_BYTES)) {
         words = NULL;
     }
-    bool right = fd >= 0 && words;
+    if (posix_memalign((void **)&read_back, 4096, PATTERN_BYTES)) {
+        read_back = NULL;
+    }
+    bool right = fd >= 0 && words && read_back;
     if (right) {
         make_pattern(words, PATTERN_BYTES);
+        memset(read_back, 0, PATTERN_BYTES);
         rg_autoclose int reader = openat(dir, "direct", O_RDONLY | O_CLOEXEC);
         right = pwrite(fd, words, PATTERN_BYTES, 0) == (ssize_t)PATTERN_BYTES && reader >= 0 &&
-                file_is_pattern(reader, PATTERN_BYTES);
+                file_is_pattern(reader, PATTERN_BYTES) &&
+                pread(fd, read_back, PATTERN_BYTES, 0) == (ssize_t)PATTERN_BYTES &&
+                memcmp(words, read_back, PATTERN_BYTES) == 0;
     }
     unlinkat(dir, "direct", 0);
     return right;
@@ -527,6 +535,16 @@ struct rg_posix_mount *rg_posix_mount_known(struct rg_posix *posix, dev_t device
     struct rg_posix_mount *mount = find_mount(posix, device);
     RG_MUST(pthread_mutex_unlock(&posix->mounts_mutex));
     return mount;
+}
+
+bool rg_posix_fd_direct(struct rg_store *store, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0) {
+        return false;
+    }
+    const struct rg_posix_mount *mount = rg_posix_mount_known(rg_posix_of(store), st.st_dev);
+    return mount && mount->direct_io;
 }
 
 int rg_posix_mount_get(struct rg_posix *posix, int directory_fd, struct rg_posix_mount **ret_mount,

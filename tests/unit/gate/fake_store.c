@@ -137,6 +137,13 @@ static int object_fd(const struct rg_object *object)
     return object->fd;
 }
 
+static bool fd_direct(struct rg_store *store, int fd)
+{
+    (void)store;
+    (void)fd;
+    return true;
+}
+
 static int object_read(struct rg_object *object, uint64_t offset, void *buffer, size_t len,
                        size_t *ret_len, struct rg_error *err)
 {
@@ -264,6 +271,7 @@ static const struct rg_store_ops ops = {
     .object_open = object_open,
     .object_info = object_info,
     .object_fd = object_fd,
+    .fd_direct = fd_direct,
     .object_read = object_read,
     .object_close = object_close,
     .object_copy = object_copy,

@@ -177,7 +177,7 @@ static int move(enum rg_plane_use use, const char *arrival, uint64_t length,
         .use = use,
         .window = &world.window,
         .length = length,
-        .fd = world.fd,
+        .file = {.fd = world.fd, .direct_fd = -1},
         .arrival = arrival,
         .account = "somebody",
     };

@@ -133,7 +133,7 @@ static int rail_of(enum rg_plane_use use, const char *arrival)
         .use = use,
         .window = &world.target->window,
         .length = OBJECT_BYTES,
-        .fd = world.fd,
+        .file = {.fd = world.fd, .direct_fd = -1},
         .arrival = arrival,
         .account = "somebody",
     };

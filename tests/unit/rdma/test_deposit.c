@@ -20,7 +20,7 @@ static struct {
     char *bytes; /* MOST */
     int fd;
     struct rg_error err;
-    uint64_t disk_ns;
+    struct rg_deposit_report report;
     /* The consumer */
     size_t seen, fail_at;
     bool differs;
@@ -70,7 +70,7 @@ static int run(size_t length, uint64_t offset, bool allow_uring)
     };
     world.seen = 0;
     assert_int_equal(ftruncate(world.fd, 0), 0);
-    return rg_deposit_run(&deposit, &world.disk_ns, &world.err);
+    return rg_deposit_run(&deposit, &world.report, &world.err);
 }
 
 static void expect_stored(size_t length, uint64_t offset)
@@ -108,7 +108,7 @@ static void stores_every_size(void **state)
                     fail_msg("%zu at %" PRIu64 ": %s", sizes[i], offsets[j], world.err.message);
                 }
                 expect_stored(sizes[i], offsets[j]);
-                assert_true(sizes[i] == 0 || world.disk_ns > 0);
+                assert_true(sizes[i] == 0 || world.report.disk_ns > 0);
             }
         }
     }
@@ -121,7 +121,7 @@ static void stores_without_a_consumer(void **state)
         .file = {.fd = world.fd, .direct_fd = -1},
         .allow_uring = true,
     };
-    assert_int_equal(rg_deposit_run(&deposit, &world.disk_ns, &world.err), 0);
+    assert_int_equal(rg_deposit_run(&deposit, &world.report, &world.err), 0);
     world.seen = MOST;
     expect_stored(MOST, 0);
 }
@@ -157,15 +157,15 @@ static void tells_what_the_file_says(void **state)
             .allow_uring = uring,
             .consume = see,
         };
-        int rc = rg_deposit_run(&deposit, &world.disk_ns, &world.err);
+        int rc = rg_deposit_run(&deposit, &world.report, &world.err);
         assert_true(rc < 0);
         assert_int_equal(world.err.os_errno, ENOSPC);
         close(deposit.file.fd);
         deposit.file.fd = -1;
-        assert_int_equal(rg_deposit_run(&deposit, &world.disk_ns, &world.err), -RG_STORAGE_FAULT);
+        assert_int_equal(rg_deposit_run(&deposit, &world.report, &world.err), -RG_STORAGE_FAULT);
         deposit.file.fd = fd;
         deposit.file_offset = INT64_MAX - 100;
-        assert_int_equal(rg_deposit_run(&deposit, &world.disk_ns, &world.err), -RG_INVALID_REQUEST);
+        assert_int_equal(rg_deposit_run(&deposit, &world.report, &world.err), -RG_INVALID_REQUEST);
     }
 }
 
