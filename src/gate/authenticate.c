@@ -15,12 +15,14 @@
 #define DETAIL_BYTES_MAX 65536u
 #define HOST_BYTES_MAX   320u
 
-static struct rg_sigv4_request signed_request(const struct rg_call *call)
+/* Requests of the session routes are not parsed yet, and later become others. */
+static struct rg_sigv4_request signed_request(const struct rg_call *call, bool is_control)
 {
     return (struct rg_sigv4_request){
         .method = rg_span_text(rg_http_method(call->http)),
         .path = rg_http_path(call->http),
         .query = rg_http_query(call->http),
+        .parsed = is_control ? NULL : &call->query,
         .headers = call->headers,
         .header_count = call->header_count,
     };
@@ -124,7 +126,7 @@ static int verify(struct rg_call *call, const struct rg_sigv4_request *request, 
 
 static int authenticate(struct rg_call *call, bool is_control, struct rg_error *err)
 {
-    struct rg_sigv4_request request = signed_request(call);
+    struct rg_sigv4_request request = signed_request(call, is_control);
     struct rg_sigv4_rules rules = {
         .region = rg_span_text(call->settings->region),
         .now_s = rg_clock_wall().tv_sec,

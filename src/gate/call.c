@@ -122,10 +122,12 @@ int rg_call_answer_empty(struct rg_call *call, int status)
 
 void rg_call_set_path(struct rg_call *call, const char *transport, const char *reason)
 {
+    char path[sizeof call->outcome.path];
+    snprintf(path, sizeof path, "%s:%s", transport, reason);
     pthread_mutex_lock(&call->lock);
-    snprintf(call->outcome.path, sizeof call->outcome.path, "%s:%s", transport, reason);
+    memcpy(call->outcome.path, path, sizeof path);
     pthread_mutex_unlock(&call->lock);
-    rg_http_header_setf(call->http, "x-railgate-path", "%s:%s", transport, reason);
+    rg_http_header_set(call->http, "x-railgate-path", path);
 }
 
 void rg_call_set_operation(struct rg_call *call, const char *name)

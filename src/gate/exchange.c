@@ -646,7 +646,9 @@ static bool grow_answer_fields(struct rg_reply *answer)
 bool rg_http_header_set(struct rg_http_request *request, const char *name, const char *value)
 {
     struct rg_reply *answer = &request->answer;
-    bool fits = answer->text.len + strlen(name) + strlen(value) + 2 <= ANSWER_TEXT_MAX;
+    size_t name_len = strlen(name);
+    size_t value_len = strlen(value);
+    bool fits = answer->text.len + name_len + value_len + 2 <= ANSWER_TEXT_MAX;
     if (answer->kind != RG_REPLY_NONE || !fits || !is_allowed_value(value)) {
         return false;
     }
@@ -654,9 +656,9 @@ bool rg_http_header_set(struct rg_http_request *request, const char *name, const
         return false;
     }
     struct rg_reply_field field = {.name = (uint32_t)answer->text.len};
-    rg_buf_add(&answer->text, name, strlen(name) + 1);
+    rg_buf_add(&answer->text, name, name_len + 1);
     field.value = (uint32_t)answer->text.len;
-    rg_buf_add(&answer->text, value, strlen(value) + 1);
+    rg_buf_add(&answer->text, value, value_len + 1);
     if (!rg_buf_ok(&answer->text)) {
         answer->field_count = 0;
         return false;
@@ -667,13 +669,13 @@ bool rg_http_header_set(struct rg_http_request *request, const char *name, const
 
 void rg_http_header_setf(struct rg_http_request *request, const char *name, const char *format, ...)
 {
-    RG_BUF(value, FORMATTED_MAX);
+    char value[FORMATTED_MAX + 1];
     va_list args;
     va_start(args, format);
-    rg_buf_addv(&value, format, args);
+    int len = vsnprintf(value, sizeof value, format, args);
     va_end(args);
-    if (rg_buf_ok(&value)) {
-        rg_http_header_set(request, name, rg_buf_text(&value));
+    if (len >= 0 && (size_t)len < sizeof value) {
+        rg_http_header_set(request, name, value);
     }
 }
 

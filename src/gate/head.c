@@ -53,12 +53,17 @@ static struct span stored(const struct rg_head *head, uint32_t at, uint32_t len)
 }
 
 /* RFC 9110, section 5.6.2. */
+static const bool token_bytes[256] = {
+    ['0' ... '9'] = true, ['a' ... 'z'] = true, ['A' ... 'Z'] = true, ['!'] = true,  ['#'] = true,
+    ['$'] = true,         ['%'] = true,         ['&'] = true,         ['\''] = true, ['*'] = true,
+    ['+'] = true,         ['-'] = true,         ['.'] = true,         ['^'] = true,  ['_'] = true,
+    ['`'] = true,         ['|'] = true,         ['~'] = true,
+};
+
 static bool is_token(struct span text)
 {
     for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.ptr[i];
-        bool alnum = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
-        if (c == '\0' || c >= 0x80 || (!alnum && !strchr("!#$%&'*+-.^_`|~", c))) {
+        if (!token_bytes[(unsigned char)text.ptr[i]]) {
             return false;
         }
     }

@@ -16,9 +16,14 @@
 /* Longer secrets than AWS's 40 characters are fine; an end has to be somewhere. */
 #define SECRET_MAX 512u
 
+/* Bytes of most canonical requests, so that the buffer grows once. */
+#define CANONICAL_USUAL 1000u
+
 void rg_sigv4_free(struct rg_sigv4 *auth)
 {
-    rg_query_free(&auth->query);
+    if (!auth->query_is_borrowed) {
+        rg_query_free(&auth->query);
+    }
     *auth = (struct rg_sigv4){.kind = RG_AUTH_ANONYMOUS};
 }
 
@@ -111,11 +116,16 @@ static int add_path(struct span path, struct rg_buf *out, struct rg_error *err)
 static void add_header_value(struct span value, struct rg_buf *out)
 {
     struct span rest = rg_span_trim(value);
-    for (size_t i = 0; i < rest.len; i++) {
+    char *at = rg_buf_reserve(out, rest.len);
+    size_t len = 0;
+    for (size_t i = 0; at && i < rest.len; i++) {
         if (i && rest.ptr[i] == ' ' && rest.ptr[i - 1] == ' ') {
             continue;
         }
-        rg_buf_add_char(out, rest.ptr[i]);
+        at[len++] = rest.ptr[i];
+    }
+    if (at) {
+        rg_buf_grew(out, len);
     }
 }
 
@@ -214,6 +224,7 @@ int rg_sigv4_string_to_sign(const struct rg_sigv4 *auth, const struct rg_sigv4_r
                             struct rg_buf *out, struct rg_error *err)
 {
     RG_BUF(canonical, RG_SIGV4_CANONICAL_MAX);
+    rg_buf_reserve(&canonical, CANONICAL_USUAL);
     int result = rg_sigv4_canonical_request(auth, request, &canonical, err);
     if (result != 0) {
         return result;

@@ -50,6 +50,9 @@ struct rg_sigv4_request {
      * another spelling (with or without the port) than they send; the header must be there still.
      */
     struct span host;
+    /* `query`, parsed, where it has been: it must outlive what is made of it. NULL: it is parsed
+     * here. */
+    const struct rg_query *parsed;
 };
 
 /* How the body is covered by the signature: the value of x-amz-content-sha256. */
@@ -117,7 +120,8 @@ struct rg_sigv4 {
     enum rg_payload_kind payload;
     unsigned char payload_sha256[32]; /* RG_PAYLOAD_SHA256: what the body must hash to */
     struct span payload_text;         /* as signed */
-    struct rg_query query;            /* the parsed query, owned */
+    struct rg_query query;            /* the parsed query */
+    bool query_is_borrowed;           /* it belongs to whoever gave `parsed` */
 };
 
 /*

@@ -667,7 +667,13 @@ int rg_sigv4_parse(const struct rg_sigv4_request *request, const struct rg_sigv4
                    struct rg_sigv4 *ret_auth, struct rg_error *err)
 {
     RG_CLEANUP(rg_sigv4_free) struct rg_sigv4 auth = {.kind = RG_AUTH_ANONYMOUS};
-    int result = rg_query_parse(request->query, &auth.query, err);
+    int result = 0;
+    if (request->parsed) {
+        auth.query = *request->parsed;
+        auth.query_is_borrowed = true;
+    } else {
+        result = rg_query_parse(request->query, &auth.query, err);
+    }
     if (result == 0) {
         result = parse(&auth, request, rules, err);
     }

@@ -63,30 +63,49 @@ int rg_url_decode(struct span raw, enum rg_url_part part, struct rg_buf *out, st
     return 0;
 }
 
-static bool is_unreserved(char c)
+/* 1: stands for itself; 2: does so where slashes are kept. */
+static const unsigned char plain[256] = {
+    ['a' ... 'z'] = 1, ['A' ... 'Z'] = 1, ['0' ... '9'] = 1, ['-'] = 1,
+    ['_'] = 1,         ['.'] = 1,         ['~'] = 1,         ['/'] = 2,
+};
+
+static unsigned kinds_kept(enum rg_url_slash slash)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.' || c == '~';
+    return slash == RG_URL_SLASH_KEPT ? 1 | 2 : 1;
 }
 
+static size_t encoded_length(struct span bytes, enum rg_url_slash slash)
+{
+    unsigned kept = kinds_kept(slash);
+    size_t escapes = 0;
+    for (size_t i = 0; i < bytes.len; i++) {
+        escapes += !(plain[(unsigned char)bytes.ptr[i]] & kept);
+    }
+    return bytes.len + 2 * escapes;
+}
+
+/* Every request passes here, with some hundreds of bytes: one look at the buffer for all of them.
+ */
 void rg_url_encode(struct span bytes, enum rg_url_slash slash, struct rg_buf *out)
 {
     static const char digits[] = "0123456789ABCDEF";
-    if (bytes.len == 0) {
+    unsigned kept = kinds_kept(slash);
+    size_t len = encoded_length(bytes, slash);
+    char *at = len ? rg_buf_reserve(out, len) : NULL;
+    if (!at) {
         return;
     }
-    size_t start = 0;
     for (size_t i = 0; i < bytes.len; i++) {
-        char c = bytes.ptr[i];
-        if (is_unreserved(c) || (c == '/' && slash == RG_URL_SLASH_KEPT)) {
-            continue;
+        unsigned char c = (unsigned char)bytes.ptr[i];
+        if (plain[c] & kept) {
+            *at++ = (char)c;
+        } else {
+            *at++ = '%';
+            *at++ = digits[c >> 4];
+            *at++ = digits[c & 15];
         }
-        const char escape[3] = {'%', digits[(unsigned char)c >> 4], digits[(unsigned char)c & 15]};
-        rg_buf_add(out, bytes.ptr + start, i - start);
-        rg_buf_add(out, escape, sizeof escape);
-        start = i + 1;
     }
-    rg_buf_add(out, bytes.ptr + start, bytes.len - start);
+    rg_buf_grew(out, len);
 }
 
 static size_t count_params(struct span raw)
@@ -171,8 +190,9 @@ void rg_query_free(struct rg_query *query)
 
 const struct rg_query_param *rg_query_find(const struct rg_query *query, const char *name)
 {
+    struct span wanted = rg_span_text(name);
     for (size_t i = 0; i < query->count; i++) {
-        if (rg_span_is(query->params[i].name, name)) {
+        if (rg_span_eq(query->params[i].name, wanted)) {
             return &query->params[i];
         }
     }
@@ -181,9 +201,10 @@ const struct rg_query_param *rg_query_find(const struct rg_query *query, const c
 
 size_t rg_query_count(const struct rg_query *query, const char *name)
 {
+    struct span wanted = rg_span_text(name);
     size_t count = 0;
     for (size_t i = 0; i < query->count; i++) {
-        count += rg_span_is(query->params[i].name, name);
+        count += rg_span_eq(query->params[i].name, wanted);
     }
     return count;
 }
@@ -202,55 +223,89 @@ static int compare_pairs(const void *a, const void *b)
     return order != 0 ? order : rg_span_compare(x->value, y->value);
 }
 
-/* Encodes every parameter but `leave_out`; pairs get the lengths, and pointers in a second pass,
- * when `encoded` no longer moves. */
-static size_t encode_pairs(const struct rg_query *query, const char *leave_out,
-                           struct rg_buf *encoded, struct pair *pairs)
+/* Appends every parameter but `leave_out` in the order they came; returns how many. pairs get the
+ * lengths. */
+static size_t encode_pairs(const struct rg_query *query, const char *leave_out, struct rg_buf *out,
+                           struct pair *pairs)
 {
+    struct span left_out = rg_span_text(leave_out);
     size_t count = 0;
     for (size_t i = 0; i < query->count; i++) {
         const struct rg_query_param *param = &query->params[i];
-        if (leave_out && rg_span_is(param->name, leave_out)) {
+        if (leave_out && rg_span_eq(param->name, left_out)) {
             continue;
         }
-        size_t start = encoded->len;
-        rg_url_encode(param->name, RG_URL_SLASH_ENCODED, encoded);
-        size_t middle = encoded->len;
-        rg_url_encode(param->value, RG_URL_SLASH_ENCODED, encoded);
-        pairs[count].name.len = middle - start;
-        pairs[count].value.len = encoded->len - middle;
+        if (count) {
+            rg_buf_add_char(out, '&');
+        }
+        size_t start = out->len;
+        rg_url_encode(param->name, RG_URL_SLASH_ENCODED, out);
+        pairs[count].name.len = out->len - start;
+        rg_buf_add_char(out, '=');
+        start = out->len;
+        rg_url_encode(param->value, RG_URL_SLASH_ENCODED, out);
+        pairs[count].value.len = out->len - start;
         count++;
     }
-    const char *at = rg_buf_text(encoded);
+    return count;
+}
+
+/* Sets the pointers, when the text no longer moves. True when all stand in their order. */
+static bool place_pairs(const char *at, struct pair *pairs, size_t count)
+{
+    bool sorted = true;
     for (size_t i = 0; i < count; i++) {
         pairs[i].name.ptr = at;
-        at += pairs[i].name.len;
+        at += pairs[i].name.len + 1;
         pairs[i].value.ptr = at;
-        at += pairs[i].value.len;
+        at += pairs[i].value.len + 1;
+        sorted = sorted && (i == 0 || compare_pairs(&pairs[i - 1], &pairs[i]) <= 0);
     }
-    return count;
+    return sorted;
+}
+
+/* Writes the pairs in their order over the text of out, from `start`, that they point into. */
+static int sort_pairs(struct pair *pairs, size_t count, struct rg_buf *out, size_t start,
+                      struct rg_error *err)
+{
+    RG_BUF(text, out->max);
+    rg_buf_add(&text, out->data + start, out->len - start);
+    if (!rg_buf_ok(&text)) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    place_pairs(rg_buf_text(&text), pairs, count);
+    qsort(pairs, count, sizeof *pairs, compare_pairs);
+    char *at = out->data + start;
+    for (size_t i = 0; i < count; i++) {
+        if (i) {
+            *at++ = '&';
+        }
+        at = mempcpy(at, pairs[i].name.ptr, pairs[i].name.len);
+        *at++ = '=';
+        at = mempcpy(at, pairs[i].value.ptr, pairs[i].value.len);
+    }
+    return 0;
 }
 
 int rg_query_canonical(const struct rg_query *query, const char *leave_out, struct rg_buf *out,
                        struct rg_error *err)
 {
-    RG_BUF(encoded, 3 * RG_QUERY_BYTES_MAX);
-    rg_autofree struct pair *pairs = calloc(query->count + 1, sizeof *pairs);
+    struct pair some[16];
+    rg_autofree struct pair *many = NULL;
+    struct pair *pairs = some;
+    if (query->count > RG_ARRAY_LENGTH(some)) {
+        pairs = many = calloc(query->count, sizeof *many);
+    }
     if (!pairs) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
-    size_t count = encode_pairs(query, leave_out, &encoded, pairs);
-    if (!rg_buf_ok(&encoded)) {
+    size_t start = out->len;
+    size_t count = encode_pairs(query, leave_out, out, pairs);
+    if (!rg_buf_ok(out)) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
-    qsort(pairs, count, sizeof *pairs, compare_pairs);
-    for (size_t i = 0; i < count; i++) {
-        if (i) {
-            rg_buf_add_char(out, '&');
-        }
-        rg_buf_add_span(out, pairs[i].name);
-        rg_buf_add_char(out, '=');
-        rg_buf_add_span(out, pairs[i].value);
-    }
-    return rg_buf_ok(out) ? 0 : rg_fail(err, RG_OUT_OF_MEMORY);
+    /* Clients send their parameters in order, as a rule. */
+    return place_pairs(rg_buf_text(out) + start, pairs, count)
+               ? 0
+               : sort_pairs(pairs, count, out, start, err);
 }

@@ -261,6 +261,29 @@ static void test_parsed_query(void **state)
     assert_int_equal(auth.query.count, 6);
 }
 
+/* A query that the caller parsed stays the caller's. */
+static void test_query_parsed_before(void **state)
+{
+    struct rg_header headers[12];
+    struct rg_sigv4_request request = request_of(&presigned, headers);
+    struct rg_sigv4_rules rules = rules_at(NOW + 86400);
+    RG_CLEANUP(rg_query_free) struct rg_query query = RG_QUERY_INIT;
+    struct rg_error err = RG_ERROR_INIT;
+    assert_int_equal(rg_query_parse(request.query, &query, &err), 0);
+    request.parsed = &query;
+    struct rg_sigv4 auth = {.kind = RG_AUTH_ANONYMOUS};
+    assert_int_equal(rg_sigv4_parse(&request, &rules, &auth, &err), 0);
+    assert_int_equal(auth.kind, RG_AUTH_PRESIGNED);
+    assert_ptr_equal(auth.query.params, query.params);
+    rg_sigv4_free(&auth);
+    assert_int_equal(query.count, 6);
+    assert_true(rg_span_is(query.params[0].name, "X-Amz-Algorithm"));
+
+    rules = rules_at(NOW + 86401);
+    assert_int_equal(rg_sigv4_parse(&request, &rules, &auth, &err), -RG_REQUEST_EXPIRED);
+    assert_true(rg_span_is(query.params[0].name, "X-Amz-Algorithm"));
+}
+
 static void test_published_intermediates(void **state)
 {
     struct rg_header headers[12];
@@ -1019,6 +1042,7 @@ int main(void)
         cmocka_unit_test(test_published_examples),
         cmocka_unit_test(test_parsed_header),
         cmocka_unit_test(test_parsed_query),
+        cmocka_unit_test(test_query_parsed_before),
         cmocka_unit_test(test_published_intermediates),
         cmocka_unit_test(test_published_key),
         cmocka_unit_test(test_header_mutations),

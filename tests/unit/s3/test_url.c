@@ -154,6 +154,10 @@ static void test_canonical(void **state)
     /* '(' sorts before 'A', "%28" too, but '~' sorts after "%": the encoded form decides. */
     assert_canonical("%c3%bc=1&~=2&A=3", NULL, "%C3%BC=1&A=3&~=2");
     assert_canonical("X-Amz-Signature=ab&a=1&X-Amz-Signature=cd", "X-Amz-Signature", "a=1");
+    assert_canonical("X-Amz-Signature=ab", "X-Amz-Signature", "");
+    assert_canonical("a=1&b=%2f&c", NULL, "a=1&b=%2F&c=");
+    assert_canonical("t&s&r&q&p&o&n&m&l&k&j&i&h&g&f&e&d&c&b&a=/", NULL,
+                     "a=%2F&b=&c=&d=&e=&f=&g=&h=&i=&j=&k=&l=&m=&n=&o=&p=&q=&r=&s=&t=");
 }
 
 int main(void)
