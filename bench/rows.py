@@ -27,7 +27,6 @@ def median(values):
 
 def listing(build, work, quick):
     """bench-listing's table, as rows. Quick: without the directory of a million."""
-    subprocess.run(["ninja", "-C", build, "bench/bench-listing"], check=True, stdout=subprocess.DEVNULL)
     tree = work / "listing"
     tree.mkdir()
     print("\nA page of 1,000 keys by the size of the directory; ratios to the smallest, in time and in CPU.")
@@ -76,6 +75,76 @@ class Client:
 def cpu_seconds(pid):
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# ---- What bounds a PUT ----
+
+def digest_seconds(size):
+    """MD5 of so many bytes on this machine, by openssl itself."""
+    done = subprocess.run(["openssl", "speed", "-mr", "-evp", "md5", "-bytes", str(size), "-seconds", "1"],
+                          check=True, capture_output=True, text=True)
+    for line in done.stdout.splitlines():
+        if line.startswith("+F:"):
+            return size / float(line.split(":")[3])
+    sys.exit("openssl speed said nothing of MD5")
+
+
+def plain_write_seconds(place, body, count, synced):
+    """The least a program does for the same: a file beside its name, then the name; the mean of `count`."""
+    directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    started = time.monotonic()
+    for i in range(count):
+        file = os.open(place / "new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        left = memoryview(body)
+        while left:
+            left = left[os.write(file, left[:MIB]):]
+        if synced:
+            os.fsync(file)
+        os.close(file)
+        os.rename(place / "new", place / f"plain-{i % 4}")
+        if synced:
+            os.fsync(directory)
+    took = (time.monotonic() - started) / count
+    os.close(directory)
+    return took
+
+
+def put_bound(start, load, work, quick):
+    """A durable PUT beside the digest and the disk, all in turn; what it needs beyond the larger of them
+    is ours. 1.00 of the sum: nothing overlaps and nothing is added."""
+    sizes = {4096: 200, 64 << 10: 100, MIB: 30, 16 * MIB: 6, 256 * MIB: 2}
+    tree = work / "put"
+    (tree / BUCKET).mkdir(parents=True)
+    (work / "plain").mkdir()
+    print("\nWhat bounds a PUT on one connection: ms of a PUT (durable; not synced), of MD5 by openssl, of write, fsync"
+          "\nand rename by a plain program (and without fsync); the durable PUT to the larger of the two, and to their sum")
+    rows = []
+    durable = start(tree, ["--rdma", "off"])
+    relaxed = start(tree, ["--rdma", "off", "--durability", "none"])
+    try:
+        for size in list(sizes)[:3] if quick else sizes:
+            count, body = sizes[size], os.urandom(size)
+            runs = {name: [] for name in ("durable", "relaxed", "digest", "disk", "page_cache")}
+            for _ in range(1 if quick else 3):
+                for name, gateway in (("durable", durable), ("relaxed", relaxed)):
+                    done = load(gateway, "PUT", size, 1, 600, 4, False, f"/{BUCKET}/{name}-", requests=count)
+                    runs[name].append(done["seconds"] / done["requests"])
+                runs["disk"].append(plain_write_seconds(work / "plain", body, count, True))
+                runs["page_cache"].append(plain_write_seconds(work / "plain", body, count, False))
+                runs["digest"].append(digest_seconds(size))
+            row = {"size": size} | {name + "_seconds": median(times) for name, times in runs.items()}
+            larger, digest, disk = max(row["digest_seconds"], row["disk_seconds"]), row["digest_seconds"], row["disk_seconds"]
+            row["bound"] = "disk" if disk >= digest else "digest"
+            row["to_bound"], row["to_sum"] = row["durable_seconds"] / larger, row["durable_seconds"] / (disk + digest)
+            rows.append(row)
+            print(f"{size // 1024:>7} KiB  " + " ".join(f"{row[name + '_seconds'] * 1e3:>9.3f}" for name in runs)
+                  + f"  {row['bound']:<6} {row['to_bound']:>6.2f} {row['to_sum']:>6.2f}", flush=True)
+    finally:
+        durable.stop()
+        relaxed.stop()
+    shutil.rmtree(tree)
+    shutil.rmtree(work / "plain")
+    return rows
 
 
 # ---- Complete ----

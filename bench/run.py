@@ -5,6 +5,7 @@ Prints one table and writes bench.json and bench.svg into --out. Only ratios wit
 anything: the machine is shared and noisy.
 """
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -24,6 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("RG_BUILD", ROOT / "build"))
 ACCESS_KEY, SECRET_KEY = "benchaccess", "benchsecret0123"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+PARTS = ("http", "rdma", "put", "listing", "complete", "idle", "startup")
+PROGRAMS = ("bench-load", "bench-rdma", "bench-listing", "bench-signature")
 
 
 def size_name(size):
@@ -141,6 +144,13 @@ def compare(gateway, nginx, method, size, connections, seconds, rounds, keys):
     return row_of(method, size, connections, ours, theirs)
 
 
+@functools.cache
+def signature_us():
+    """What one signature costs, on this machine, now."""
+    done = subprocess.run([BUILD / "bench/bench-signature"], check=True, capture_output=True, text=True)
+    return float(done.stdout)
+
+
 def row_of(method, size, connections, ours, theirs):
     row = {"method": method, "size": size, "connections": connections,
            "gateway": {f: middle(ours, f) for f in ours[0] if f != "method"},
@@ -148,6 +158,7 @@ def row_of(method, size, connections, ours, theirs):
     row["rate_ratio"] = row["gateway"]["requests_per_second"] / row["nginx"]["requests_per_second"]
     ours_cpu, theirs_cpu = (row[s]["server_cpu_us_per_request"] for s in ("gateway", "nginx"))
     row["cpu_ratio"] = ours_cpu / theirs_cpu if theirs_cpu else 0
+    row["cpu_ratio_beyond_signature"] = (ours_cpu - signature_us()) / theirs_cpu if theirs_cpu else 0
     if method in ("GET", "PUT"):
         for server in ("gateway", "nginx"):
             row[server]["cpu_seconds_per_gib"] = row[server]["server_cpu_us_per_request"] / 1e6 * GIB / size
@@ -159,7 +170,8 @@ def print_row(row):
     print(f"{row['method']:<5} {size_name(row['size']):>8} {row['connections']:>4}  "
           f"{gateway['requests_per_second']:>10.0f} {nginx['requests_per_second']:>10.0f} "
           f"{row['rate_ratio']:>6.2f}  {gateway['server_cpu_us_per_request']:>9.1f} "
-          f"{nginx['server_cpu_us_per_request']:>9.1f} {row['cpu_ratio']:>6.2f}  "
+          f"{nginx['server_cpu_us_per_request']:>9.1f} {row['cpu_ratio']:>6.2f} "
+          f"{row['cpu_ratio_beyond_signature']:>6.2f}  "
           f"{gateway['p50_us']:>9.0f} {gateway['p99_us']:>9.0f}", flush=True)
 
 
@@ -215,6 +227,8 @@ def groups(result):
              ("CPU per request: gateway / nginx in the same run", 4, [(label(r), r["cpu_ratio"]) for r in rows])]
     found.append(("next page of 1,000 keys: CPU relative to a directory of 10,000", 4,
                   [(f"{r['entries']} entries, {r['what']}", r["next_cpu_ratio"]) for r in result["listing"] or []]))
+    found.append(("durable PUT: time relative to the larger of MD5 and disk", 4,
+                  [(f"{size_name(r['size'])}: {r['bound']}", r["to_bound"]) for r in result["put"] or []]))
     complete = result["complete"] or []
     found.append(("Complete: GiB/s by copy method", max([1.0] + [r["gib_per_second"] for r in complete]),
                   [(f"{r['method']} {size_name(r['bytes'])}", r["gib_per_second"]) for r in complete]))
@@ -272,8 +286,10 @@ def beside_nginx(arguments, work, tree, sizes, result):
             result["rdma"] = paths.measure(BUILD, gateway, nginx, (ACCESS_KEY, SECRET_KEY), f"data-{largest}-0",
                                            arguments.quick, arguments.seconds)
         if arguments.only != "rdma":
-            print("\n                         requests/s                     CPU us/request            latency us")
-            print("verb      size conn     gateway      nginx  ratio    gateway     nginx  ratio        p50       p99")
+            result["signature_us"] = signature_us()
+            print(f"\nThe signature of a request costs {signature_us():.1f} us of CPU; 'beyond' is the ratio without it.")
+            print("\n                         requests/s                        CPU us/request               latency us")
+            print("verb      size conn     gateway      nginx  ratio    gateway     nginx  ratio beyond        p50       p99")
             for method, size, connections in plan_of(sizes, arguments.quick):
                 reading = method in ("GET", "HEAD")
                 row = compare(gateway, nginx, method, size, connections, arguments.seconds, arguments.rounds,
@@ -298,12 +314,12 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=BUILD / "bench")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3, help="of each pair, interleaved")
-    parser.add_argument("--only", choices=("http", "rdma", "listing", "complete", "idle", "startup"),
+    parser.add_argument("--only", choices=PARTS,
                         help="this part alone")
     parser.add_argument("--quick", action="store_true", help="a few rows only")
     parser.add_argument("--tree", type=pathlib.Path, help="where the files lie (default: a new directory)")
     arguments = parser.parse_args()
-    subprocess.run(["ninja", "-C", BUILD, "bench/bench-load", "bench/bench-rdma"], check=True,
+    subprocess.run(["ninja", "-C", BUILD, *(f"bench/{program}" for program in PROGRAMS)], check=True,
                    stdout=subprocess.DEVNULL)
     arguments.out.mkdir(parents=True, exist_ok=True)
     work = pathlib.Path(tempfile.mkdtemp(prefix="railgate-bench-"))
@@ -320,11 +336,12 @@ def main():
     def wanted(part):
         return arguments.only in (None, part)
 
-    result = {"rdma": None, "rows": [], "calls": None, "listing": None, "complete": None, "idle": None,
-              "startup": None}
+    result = {"rdma": None, "rows": [], "calls": None} | dict.fromkeys(PARTS[2:])
     try:
         if wanted("http") or wanted("rdma"):
             beside_nginx(arguments, work, tree, sizes, result)
+        if wanted("put"):
+            result["put"] = more.put_bound(Gateway, load, work, quick)
         if wanted("listing"):
             result["listing"] = more.listing(BUILD, work, quick)
         if wanted("idle"):
