@@ -35,16 +35,51 @@ static bool is_safe(struct span value)
     return true;
 }
 
+enum { PLACEHOLDER_PORT = 8, PLACEHOLDER_DISK = 9 };
+
 struct placeholder {
     const char *name;
     const char *word; /* left for a person when the value is not there */
 };
 
 static const struct placeholder placeholders[] = {
-    {"{nid}", "NID"},       {"{nid_to}", "NID"},    {"{nid_local}", "NID"},
-    {"{target}", "TARGET"}, {"{device}", "DEVICE"}, {"{fsname}", "FSNAME"},
-    {"{client}", "CLIENT"}, {"{detail}", "DETAIL"}, {"{number}", "NUMBER"},
+    {"{nid}", "NID"},        {"{nid_to}", "NID"},    {"{nid_local}", "NID"},
+    {"{target}", "TARGET"},  {"{device}", "DEVICE"}, {"{fsname}", "FSNAME"},
+    {"{client}", "CLIENT"},  {"{detail}", "DETAIL"}, {"{port}", "INTERFACE"},
+    {"{disk}", "/dev/DISK"}, {"{number}", "NUMBER"},
 };
+
+/* Drivers print the PCI address of a card where tools want the name of its interface. */
+static bool is_pci_address(struct span value)
+{
+    static const char shape[] = "xxxx:xx:xx.x";
+    if (value.len != sizeof(shape) - 1) {
+        return false;
+    }
+    for (size_t i = 0; i < value.len; i++) {
+        bool digit = strchr("0123456789abcdefABCDEF", value.ptr[i]) && value.ptr[i];
+        if (shape[i] == 'x' ? !digit : value.ptr[i] != shape[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void add_port(struct span device, struct rg_buf *out)
+{
+    if (is_pci_address(device)) {
+        rg_buf_addf(out, "$(ls /sys/bus/pci/devices/%.*s/net)", RG_SPAN_ARG(device));
+    } else {
+        rg_buf_add_span(out, device);
+    }
+}
+
+/* A multipath device names its paths by major and minor number. */
+static void add_disk(struct span device, struct rg_buf *out)
+{
+    bool numbers = memchr(device.ptr, ':', device.len) != NULL;
+    rg_buf_addf(out, numbers ? "/dev/block/%.*s" : "/dev/%.*s", RG_SPAN_ARG(device));
+}
 
 /* Like is_safe, for a FID in brackets: the brackets go, lfs takes it without them. */
 static struct span bare_fid(struct span value)
@@ -65,6 +100,8 @@ static struct span placeholder_value(size_t index, const struct rg_event *event,
     case 3:
         return event->target;
     case 4:
+    case PLACEHOLDER_PORT:
+    case PLACEHOLDER_DISK:
         return event->device;
     case 5:
         return event->file_system;
@@ -101,11 +138,15 @@ bool rg_catalogue_command(const char *command, const struct rg_event *event, str
         }
         char number[24];
         struct span value = placeholder_value((size_t)found, event, number);
-        if (is_safe(value)) {
-            rg_buf_add_span(out, value);
-        } else {
+        if (!is_safe(value)) {
             rg_buf_add_text(out, placeholders[found].word);
             whole = false;
+        } else if (found == PLACEHOLDER_PORT) {
+            add_port(value, out);
+        } else if (found == PLACEHOLDER_DISK) {
+            add_disk(value, out);
+        } else {
+            rg_buf_add_span(out, value);
         }
         command += strlen(placeholders[found].name);
     }
@@ -198,7 +239,7 @@ static const char *const korean_effects[RG_EFFECT_COUNT] = {
     [RG_EFFECT_FAULT] = "장애",
     [RG_EFFECT_LOST] = "연결 끊김",
     [RG_EFFECT_RESTORED] = "복구",
-    [RG_EFFECT_EVICTED] = "퇴출(데이터 손실 가능)",
+    [RG_EFFECT_EVICTED] = "evict(데이터 손실 가능)",
     [RG_EFFECT_BOUNDARY] = "시작 또는 중지 시점",
     [RG_EFFECT_BENIGN] = "무해",
 };
@@ -385,7 +426,12 @@ static void add_format(struct rg_buf *out)
                     "follow; `to` is a\nsecond NID, `local` one of the speaker's own; `minutes` "
                     "and `seconds` add up to `number`; `of`\nis a second number; `epoch` is what "
                     "the line states as the current time. A name may be used in\nseveral "
-                    "alternatives.\n\nPatterns run under limits and see the first 8 KiB of a "
+                    "alternatives.\n\nIn a command `{nid}`, `{nid_to}`, `{nid_local}`, `{target}`, "
+                    "`{device}`, `{fsname}`, `{client}`,\n`{detail}` and `{number}` are filled in; "
+                    "`{port}` is the network interface of `{device}`, also where\nthe line has "
+                    "only the card's PCI address, `{disk}` the path of a block device. What a line "
+                    "does not say\nstays as a word in capitals.\n\nPatterns run under limits and "
+                    "see the first 8 KiB of a "
                     "line.\n\nWords: layer:");
     for (int i = 0; i < RG_LAYER_COUNT; i++) {
         rg_buf_addf(out, "%s %s", i ? "," : "", rg_layer_name((enum rg_layer)i));

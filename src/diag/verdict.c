@@ -60,6 +60,10 @@ static void fill_causes(struct rg_view *view)
     qsort_r(view->runs, view->run_count, sizeof(struct rg_run *), compare_causes, view);
     const struct rg_catalogue_row *given[4] = {view->cause->row};
     bool known = rg_view_rank(view, view->cause) < 62;
+    struct rg_words devices = {0};
+    if (view->cause->device) {
+        view->ok &= rg_words_add(&devices, view->cause->device);
+    }
     for (size_t i = 0; i < view->run_count; i++) {
         const struct rg_run *run = view->runs[i];
         if (run == view->cause) {
@@ -77,12 +81,19 @@ static void fill_causes(struct rg_view *view)
             fill_cause(view, &incident->others[incident->other_count++], run);
             given[incident->other_count] = run->row;
         } else if (run->row == view->cause->row) {
-            incident->cause.count += run->count; /* other nodes say the same */
+            incident->cause.count += run->count; /* of other nodes or devices */
+            if (run->device && run->node == view->cause->node) {
+                view->ok &= rg_words_add(&devices, run->device);
+            }
         } else if (incident->consequence_count < 400) {
             incident->consequences[incident->consequence_count++] =
                 (struct rg_part){(size_t)(run - view->correlation->runs), run->count};
         }
     }
+    if (devices.count > 1) {
+        incident->cause.subject = rg_view_list(view, &devices);
+    }
+    free(devices.items);
 }
 
 static void say_users(struct rg_view *view)

@@ -521,6 +521,16 @@ static void other_fields(void **state)
           &event);
     assert_span(event.device, "0000:01:00.0");
     assert_span(event.operation, "DESTROY_EQ");
+    match("mlx5_core 0000:3b:00.0 ens1f0np0: Link down", &event);
+    assert_span(event.device, "ens1f0np0");
+    match("mlx5_core 0000:3b:00.0: Link down", &event);
+    assert_span(event.device, "0000:3b:00.0");
+    match("LustreError: 0:0:(ldlm_lockd.c:257:expired_lock_main()) ### lock callback timer expired "
+          "after 101s: evicting client at 192.0.2.127@o2ib  ns: mdt-f-MDT0000_UUID lock: "
+          "ffff88/0xe9 lrc: 3/0,0 mode: PR/PR res: [0x200000401:0x5:0x0].0x0 bits 0x13",
+          &event);
+    assert_span(event.target, "f-MDT0000");
+    assert_span(event.detail, "[0x200000401:0x5:0x0]");
     match("NVRM: Xid (PCI:0000:17:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
           &event);
     assert_int_equal(event.number, 79);
@@ -586,6 +596,29 @@ static void drift_across_releases(void **state)
             fail_msg("\"%s\" is \"%s\", not %s", cases[i].line, id_of(cases[i].line), cases[i].id);
         }
     }
+}
+
+/* The endings, drivers and tools that one row stands for, from wordings.txt. */
+static void every_wording_finds_its_row(void **state)
+{
+    rg_autofclose FILE *file = fopen(RG_TEST_DATA "/wordings.txt", "re");
+    assert_non_null(file);
+    size_t count = 0;
+    char line[1024];
+    while (fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\n")] = '\0';
+        char *text = strchr(line, '\t');
+        if (line[0] == '#') {
+            continue;
+        }
+        assert_non_null(text);
+        *text++ = '\0';
+        if (strcmp(id_of(text), line) != 0) {
+            fail_msg("\"%s\" is taken for \"%s\", not %s", text, id_of(text), line);
+        }
+        count++;
+    }
+    assert_true(count >= 150);
 }
 
 /* What people paste: stripped of file, line or pid, addresses replaced, cut at the terminal. */
@@ -656,6 +689,27 @@ static void commands_are_filled_in(void **state)
     rg_buf_clear(&text);
     assert_false(rg_catalogue_command("timeout 5 ethtool {device}", &event, &text));
     assert_string_equal(rg_buf_text(&text), "timeout 5 ethtool DEVICE");
+}
+
+static void assert_device_becomes(const char *device, const char *command, const char *wanted)
+{
+    struct rg_event event = {.device = rg_span_text(device)};
+    RG_BUF(text, 1000);
+    assert_int_equal(rg_catalogue_command(command, &event, &text), device[0] != '\0');
+    assert_string_equal(rg_buf_text(&text), wanted);
+}
+
+/* Drivers name cards and disks in ways that tools do not take. */
+static void devices_are_named_as_tools_want_them(void **state)
+{
+    assert_device_becomes("ens1f0np0", "ethtool {port}", "ethtool ens1f0np0");
+    assert_device_becomes("0000:3b:00.0", "ethtool {port}",
+                          "ethtool $(ls /sys/bus/pci/devices/0000:3b:00.0/net)");
+    assert_device_becomes("0000:3b:00.0", "lspci -s {device}", "lspci -s 0000:3b:00.0");
+    assert_device_becomes("", "ethtool {port}", "ethtool INTERFACE");
+    assert_device_becomes("sdr", "smartctl -a {disk}", "smartctl -a /dev/sdr");
+    assert_device_becomes("8:16", "smartctl -a {disk}", "smartctl -a /dev/block/8:16");
+    assert_device_becomes("", "smartctl -a {disk}", "smartctl -a /dev/DISK");
 }
 
 /* Whoever writes to the log must not write commands. */
@@ -861,9 +915,11 @@ int main(void)
         cmocka_unit_test(the_mds_is_a_server_that_asks),
         cmocka_unit_test(other_fields),
         cmocka_unit_test(drift_across_releases),
+        cmocka_unit_test(every_wording_finds_its_row),
         cmocka_unit_test(pasted_lines),
         cmocka_unit_test(words_of_alarms),
         cmocka_unit_test(commands_are_filled_in),
+        cmocka_unit_test(devices_are_named_as_tools_want_them),
         cmocka_unit_test(commands_take_nothing_unsafe),
         cmocka_unit_test(ordinary_lines_are_nothing),
         cmocka_unit_test(unmatched_lines_are_gathered_by_shape),
