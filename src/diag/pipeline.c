@@ -21,6 +21,7 @@
 #define SEC            INT64_C(1000000)
 #define NODES_TOLD_MAX 64 /* clocks of further nodes are summed up */
 #define SENTENCE_MAX   1024
+#define STATES         256 /* dumps that may be open at once */
 
 struct rg_pipeline {
     struct rg_desk desk;
@@ -30,7 +31,8 @@ struct rg_pipeline {
     struct rg_seen *seen;
     struct rg_holes *holes;
     struct rg_hosts hosts;
-    struct rg_state state;
+    struct rg_state states[STATES]; /* of nodes, whose lines pdsh mingles, by their number */
+    struct rg_state *dump;          /* the one read last */
     struct rg_unmatched unmatched;
     struct {
         struct span text;
@@ -87,12 +89,17 @@ static void take_event(struct rg_pipeline *pipeline, const struct rg_record *rec
 static bool take_state(struct rg_pipeline *pipeline, const struct rg_record *record)
 {
     struct rg_state_fact fact;
+    struct rg_state *state = &pipeline->states[record->node % STATES];
     if (record->stamp.kind != RG_STAMP_NONE) {
-        pipeline->state.dump = RG_DUMP_NONE;
+        state->dump = RG_DUMP_NONE;
+        if (!record->prefixed) {
+            pipeline->dump->dump = RG_DUMP_NONE;
+        }
         return false;
     }
+    pipeline->dump = state;
     enum rg_state_line line = rg_state_read(
-        &pipeline->state, record, rg_interned_text(pipeline->desk.sources, record->source), &fact);
+        state, record, rg_interned_text(pipeline->desk.sources, record->source), &fact);
     if (line == RG_STATE_FACT) {
         rg_correlation_learn(pipeline->correlation, record, &fact);
     }
@@ -222,6 +229,7 @@ int rg_pipeline_open(const struct rg_pipeline_options *options, struct rg_pipeli
     if (!pipeline) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
+    pipeline->dump = pipeline->states;
     struct rg_correlation_options windows = {0};
     struct rg_correlation_sources sources = {
         .context = pipeline, .node_name = node_name, .source_name = source_name, .when = when};

@@ -10,6 +10,7 @@
 
 #include "diag/collected.h"
 #include "diag/journal.h"
+#include "diag/prefixes.h"
 #include "diag/stamp.h"
 
 #include <stdlib.h>
@@ -55,6 +56,8 @@ struct reading {
     size_t candidate_count;
     rg_node_id block_nodes[BLOCK_NODES_MAX]; /* to whom the lines belong now */
     size_t block_count;
+
+    struct rg_prefixes prefixes;
 
     int year; /* of stamps that have none; 0: not chosen yet */
     int64_t last_usec;
@@ -238,6 +241,7 @@ static void hand_on(struct reading *reading, const struct rg_shaped *shaped, rg_
                                .priority = shaped->priority,
                                .program = shaped->program,
                                .text = shaped->text,
+                               .prefixed = shaped->prefix.len > 0,
                                .truncated = reading->truncated};
     choose_year(reading, &record.stamp);
     rg_repeats_expand(desk->repeats, comes_through_syslog(shaped->shape), &record);
@@ -656,10 +660,21 @@ static bool hold(struct reading *reading, const struct rg_line *line,
 
 /* ---- One line ---- */
 
+/* The prefix of a line with a stamp is proof; before another it counts once it is proven. */
+static void read_prefix(struct reading *reading, struct rg_shaped *shaped)
+{
+    if (shaped->prefix.len > 0) {
+        rg_prefixes_note(&reading->prefixes, shaped->prefix);
+    } else if (shaped->shape == RG_SHAPE_BARE && shaped->speaker == RG_SPEAKER_UNKNOWN) {
+        rg_prefixes_take(&reading->prefixes, shaped->text, &shaped->prefix, &shaped->text);
+    }
+}
+
 static void read_shaped_line(struct reading *reading, struct rg_line *line)
 {
     struct rg_shaped shaped;
     rg_shape_read(line->ptr, line->len, &shaped);
+    read_prefix(reading, &shaped);
     if (reading->wrapped_len > 0) {
         if (goes_on(reading, line, &shaped)) {
             wrap_on(reading, line);

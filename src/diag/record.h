@@ -56,7 +56,8 @@ struct rg_record {
                           * "Skipped N previous" line comes as the message it speaks of, with N - 1
                           * here and its own stamp */
     bool recalled;       /* the text is that of an earlier line; only the stamp is this line's */
-    bool truncated;      /* the line was longer than the reader's ceiling */
+    bool prefixed;  /* a tool put the node's name before the line: lines of nodes may alternate */
+    bool truncated; /* the line was longer than the reader's ceiling */
 };
 
 #endif

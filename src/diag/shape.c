@@ -494,8 +494,7 @@ static void reset(struct rg_shaped *shaped, struct span line)
                                  .text = line};
 }
 
-/* What pdsh and clush (NODE: ) and grep (FILE:) put before a line. A file may have a path. */
-static bool is_prefix(struct span word)
+bool rg_shape_is_prefix(struct span word)
 {
     struct span name = word;
     const char *slash = word.len > 0 ? memrchr(word.ptr, '/', word.len) : NULL;
@@ -570,7 +569,7 @@ static bool read_prefixed(struct span line, struct rg_shaped *shaped)
     struct span rest = rg_span_skip(line, prefix.len + 1);
     bool spaced = rest.len > 0 && (rest.ptr[0] == ' ' || rest.ptr[0] == '\t');
     rest = spaced ? rg_span_skip(rest, 1) : rest;
-    if (!is_prefix(prefix)) {
+    if (!rg_shape_is_prefix(prefix)) {
         return false;
     }
     if (read_stamped(rest, shaped) || read_decoded_priority(rest, shaped)) {

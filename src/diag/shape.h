@@ -55,4 +55,7 @@ void rg_shape_read_inner(struct rg_shaped *shaped);
 /* A word that may be the name of a host: letters, digits, '.', '_', '-', at most 253. */
 bool rg_shape_is_host(struct span word);
 
+/* What pdsh and clush (NODE: ) and grep (FILE:) put before a line. A file may have a path. */
+bool rg_shape_is_prefix(struct span word);
+
 #endif

@@ -82,14 +82,15 @@ static enum rg_state_line begin_import(struct rg_state *state, struct span value
     if (rg_target_parse(value, &name) && value.len < sizeof(state->subject)) {
         keep(state->subject, sizeof(state->subject), value);
         state->dump = RG_DUMP_IMPORT;
+        state->left = IMPORT_LINES_MAX;
     }
     return RG_STATE_NO;
 }
 
-static enum rg_state_line read_import(struct rg_state *state, const struct rg_record *record,
-                                      struct span text, struct rg_state_fact *fact)
+static enum rg_state_line read_import(struct rg_state *state, struct span text,
+                                      struct rg_state_fact *fact)
 {
-    if (record->line > state->line + IMPORT_LINES_MAX) {
+    if (state->left-- <= 0) {
         state->dump = RG_DUMP_NONE;
         return RG_STATE_NO;
     }
@@ -365,6 +366,38 @@ static bool open_dump(struct rg_state *state, struct span line)
     return false;
 }
 
+/* "osc.scr-OST0000-osc-ffff88.import=" */
+static bool is_parameter(struct span line)
+{
+    bool dotted = false;
+    for (size_t i = 0; i + 1 < line.len; i++) {
+        char c = line.ptr[i];
+        bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    (c != '\0' && strchr("._-@", c));
+        if (!good) {
+            return false;
+        }
+        dotted |= c == '.';
+    }
+    return dotted && line.ptr[line.len - 1] == '=';
+}
+
+/* "    target: scr-OST0000_UUID" */
+static bool is_import_target(struct span line)
+{
+    struct rg_target_name name;
+    struct span target = behind(rg_span_trim(line), "target: ");
+    return rg_span_ends(target, RG_SPAN_LITERAL("_UUID")) && rg_target_parse(target, &name);
+}
+
+bool rg_state_opens(struct span line)
+{
+    struct rg_state none = {.dump = RG_DUMP_NONE};
+    return line.len > 3 && line.len < 400 &&
+           (open_dump(&none, line) || rg_span_is(line, "import:") || is_parameter(line) ||
+            is_import_target(line) || rg_span_starts(line, RG_SPAN_LITERAL("CA '")));
+}
+
 static bool holds(struct span text, const char *what)
 {
     size_t len = strlen(what);
@@ -400,7 +433,7 @@ static enum rg_state_line read_on(struct rg_state *state, const struct rg_record
     case RG_DUMP_NONE:
         return RG_STATE_NO;
     case RG_DUMP_IMPORT:
-        return read_import(state, record, text, fact);
+        return read_import(state, text, fact);
     case RG_DUMP_NIDS:
         return read_list(state, text, fact);
     case RG_DUMP_DF:
@@ -430,7 +463,6 @@ enum rg_state_line rg_state_read(struct rg_state *state, const struct rg_record 
     enum rg_state_line line;
     if (target.len > 0 && state->dump <= RG_DUMP_IMPORT) {
         line = begin_import(state, target);
-        state->line = record->line;
     } else if (open_dump(state, record->text)) {
         line = RG_STATE_PART;
     } else if (is_list_command(text)) {

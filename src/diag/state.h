@@ -31,7 +31,7 @@ enum rg_state_kind {
 struct rg_state {
     rg_node_id node;
     rg_source_id source;
-    uint64_t line; /* of the last line of the dump that is read */
+    int left; /* import: lines in which the connection may still come */
     enum {
         RG_DUMP_NONE,
         RG_DUMP_IMPORT,
@@ -63,6 +63,10 @@ enum rg_state_line {
     RG_STATE_PART, /* part of a dump, and says nothing to us */
     RG_STATE_FACT,
 };
+
+/* Whether a line opens what a tool prints of a node's state: a dump of those above, any parameter
+ * of `lctl get_param`, `ibstat`. Strict enough to tell that what stands before it is a prefix. */
+bool rg_state_opens(struct span line);
 
 /* Reads a line of a record that has no stamp. `source_name` is looked at where a source begins. */
 enum rg_state_line rg_state_read(struct rg_state *state, const struct rg_record *record,

@@ -108,6 +108,16 @@ def test_a_nodes_own_fault_explains_what_follows():
           element_has="gpu01", confidence="high")
 
 
+def test_every_port_of_a_cause_is_named():
+    text = cluster.line("gpu01", 0, "mlx5_core 0000:3b:00.0 ens1f0np0: Link down")
+    text += cluster.line("gpu01", 1, "ice 0000:41:00.0 ens2f0: NIC Link is Down")
+    incident = last(diagnose_text(text))
+    check(incident, cause="NET-LINK", next_has="timeout 5 ethtool ens1f0np0")
+    assert incident["cause"]["subject"] == "ens1f0np0, ens2f0" and incident["cause"]["count"] == 2
+    incident = last(diagnose_text(cluster.line("gpu01", 0, "mlx5_core 0000:3b:00.0: Link down")))
+    check(incident, next_has="timeout 5 ethtool $(ls /sys/bus/pci/devices/0000:3b:00.0/net)")
+
+
 def test_lower_layers_come_first():
     text = cluster.line(
         "gpu01", 0, "pcieport 0000:b8:01.0: pciehp: Slot(3): Link Down")
@@ -404,6 +414,57 @@ def test_dumps_of_lnet_are_read_and_quoted():
         assert b"192.0.2.251@o2ib" in run(*words, "--node", "gpu01", "-", stdin=dumps.encode()).stdout
     hidden = run("--anonymise", "--json", "--node", "gpu01", "-", stdin=(lost + dumps).encode()).stdout
     assert b"192.0.2" not in hidden and b"198.51.100" not in hidden
+
+
+def behind_prefixes(outputs):
+    """What pdsh prints of several nodes: their lines in turn, each behind the node's name."""
+    lines = {node: text.splitlines() for node, text in outputs.items()}
+    longest = max(map(len, lines.values()))
+    return "".join(f"{node}: {some[index]}\n" for index in range(longest)
+                   for node, some in lines.items() if index < len(some))
+
+
+def test_dumps_behind_prefixes_are_of_their_nodes():
+    net = {f"gpu0{i}": NET.format(own=f"192.0.2.10{i}@o2ib", status="down" if i == 2 else "up", fatal=0)
+           for i in range(1, 5)}
+    found = diagnose_text(behind_prefixes(net))
+    assert {(state["node"], state["subject"], state["state"]) for state in found["states"]} == {
+        (f"gpu0{i}", f"192.0.2.10{i}@o2ib", "down" if i == 2 else "up") for i in range(1, 5)}
+    assert {node["name"] for node in found["nodes"]} == set(net) and found["incidents"] == []
+    mixed = {"gpu01": DF, "gpu02": imports((("scr-OST0000", A, B),)).replace("FULL", "DISCONN"),
+             "gpu03": PEERS.format(a=A, b="198.51.100.11@o2ib1"),
+             "gpu04": ROUTES.format(router="192.0.2.251@o2ib", state="down")}
+    found = diagnose_text(behind_prefixes(mixed))
+    assert {(state["node"], state["kind"], state["subject"]) for state in found["states"] if state["bad"]} == {
+        ("gpu01", "df", "scr-OST0000"), ("gpu01", "df", "scr-OST0001"), ("gpu01", "df", "scr-OST0002"),
+        ("gpu02", "import", "scr-OST0000"), ("gpu03", "peer", "198.51.100.11@o2ib1"),
+        ("gpu04", "route", "192.0.2.251@o2ib")}
+
+
+def test_logs_between_prefixed_dumps():
+    """One node's log does not end the dump of another; its own does."""
+    dump = ROUTES.format(router="192.0.2.251@o2ib", state="down").splitlines()
+    log = "gpu02: [ 5000.000001] usb 1-1: new device\n"
+    found = diagnose_text("".join(f"gpu01: {line}\n{log}" for line in dump))
+    assert states(found) == {("route", "192.0.2.251@o2ib", "down", True)}
+    cut = "".join(f"gpu01: {line}\n" for line in dump[:3]) + log.replace("gpu02", "gpu01")
+    assert states(diagnose_text(cut + "".join(f"gpu01: {line}\n" for line in dump[3:]))) == set()
+
+
+def test_a_key_is_no_prefix():
+    """"status: up" of a dump without prefixes is of no node called status, whatever else is there."""
+    text = (NET.format(own="192.0.2.101@o2ib", status="down", fatal=0)
+            + "gpu07: State: Down\ngpu08: net:\n" + cluster.line("oss1", 0, "usb 1-1: text"))
+    found = diagnose_text(text, "--node", "gpu01")
+    assert {node["name"] for node in found["nodes"]} <= {"gpu01", "gpu08", "oss1"}
+    assert states(found) == {("net", "192.0.2.101@o2ib", "down", True)}
+
+
+def test_ibstat_behind_prefixes():
+    port = "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: {}\n\t\tPhysical state: {}\n"
+    text = behind_prefixes({"gpu01": port.format("Active", "LinkUp"), "gpu02": port.format("Down", "Polling")})
+    incident = last(diagnose_text(text))
+    check(incident, cause="IB-PORT-STATE", scope="node", element_has="gpu02")
 
 
 def test_healthy_dumps_say_nothing():
