@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "diag/lustre.h"
+#include "diag/recurrence.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,10 +33,12 @@ int rg_correlation_open(const struct rg_correlation_options *options,
     made->runs = calloc(RG_RUNS_MAX, sizeof(*made->runs));
     made->states = calloc(RG_STATES_MAX, sizeof(*made->states));
     made->slots = calloc(RUN_SLOTS, sizeof(*made->slots));
+    made->open_losses = calloc(RG_OPEN_LOSSES, sizeof(*made->open_losses));
     made->seen = calloc(RG_NODES_SEEN, sizeof(*made->seen));
     made->seen_of_node = calloc(RG_MAP_HOSTS_MAX, sizeof(*made->seen_of_node));
-    if (!made->runs || !made->states || !made->slots || !made->seen || !made->seen_of_node ||
-        !rg_pool_init(&made->pool) || !rg_map_init(&made->map, &made->pool)) {
+    if (!made->runs || !made->states || !made->slots || !made->open_losses || !made->seen ||
+        !made->seen_of_node || !rg_pool_init(&made->pool) ||
+        !rg_map_init(&made->map, &made->pool)) {
         rg_correlation_close(made);
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
@@ -53,6 +56,7 @@ void rg_correlation_close(struct rg_correlation *correlation)
     free(correlation->runs);
     free(correlation->slots);
     free(correlation->seen);
+    free(correlation->open_losses);
     free(correlation->seen_of_node);
     free(correlation->told);
     free(correlation->states);
@@ -323,6 +327,34 @@ static void add_skipped(struct rg_correlation *correlation, const struct rg_even
     }
 }
 
+/* How long each loss lasted: a run has only its first and its last. */
+static void follow_loss(struct rg_correlation *correlation, const struct rg_run *run,
+                        const struct rg_stamp *stamp)
+{
+    if (run->effect != RG_EFFECT_LOST && run->effect != RG_EFFECT_RESTORED) {
+        return;
+    }
+    uint32_t hash = mix(mix(run->node, run->boot), run->target);
+    struct rg_open_loss *loss = &correlation->open_losses[hash & (RG_OPEN_LOSSES - 1)];
+    bool open = loss->target == run->target && loss->node == run->node && loss->boot == run->boot;
+    if (run->effect == RG_EFFECT_LOST) {
+        if (!open) {
+            uint32_t index = (uint32_t)(run - correlation->runs);
+            *loss = (struct rg_open_loss){run->node, run->boot, run->target, index, *stamp};
+        }
+        return;
+    }
+    if (open) {
+        struct rg_run *lost = &correlation->runs[loss->run];
+        loss->target = 0;
+        if (stamp->kind == loss->since.kind && stamp->kind != RG_STAMP_NONE &&
+            stamp->usec >= loss->since.usec) {
+            lost->outages++;
+            lost->outage_usec_max = RG_MAX(lost->outage_usec_max, stamp->usec - loss->since.usec);
+        }
+    }
+}
+
 void rg_correlation_add(struct rg_correlation *correlation, const struct rg_event *event)
 {
     const struct rg_record *record = event->record;
@@ -406,6 +438,9 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
     struct rg_run *run = find_run(correlation, &fresh);
     if (run) {
         add_to_run(correlation, run, event, &fresh);
+    }
+    if (run && run->target && !run->by_target) {
+        follow_loss(correlation, run, &fresh.first);
     }
     if (seen) {
         seen->latest_run = run ? (uint32_t)(run - correlation->runs) + 1 : 0;
@@ -817,7 +852,7 @@ static bool fill_incidents(struct rg_correlation *correlation, struct rg_diagnos
         }
         diagnosis->incidents[i].number = (unsigned)i + 1;
     }
-    return true;
+    return rg_recurrence_say(correlation, diagnosis->incidents, diagnosis->incident_count);
 }
 
 /* Puts the incidents in order of time and renumbers what points at them. */

@@ -61,6 +61,9 @@ bool rg_run_is_active(const struct rg_run *run);
 /* Whether the row's id or family is this one. */
 bool rg_row_is(const struct rg_catalogue_row *row, const char *id);
 
+/* The hardware found an error and corrected it. */
+bool rg_row_is_corrected(const struct rg_catalogue_row *row);
+
 /* What add needs to know of a row, looked up once. */
 struct rg_row_facts {
     const struct rg_catalogue_row *row;
@@ -112,7 +115,9 @@ struct rg_run {
     uint64_t order;
     uint64_t order_last;
     uint64_t count;
-    uint32_t parts; /* how many runs with this key there are, this one included */
+    uint32_t outages;        /* losses of which the end was seen, one by one */
+    int64_t outage_usec_max; /* the longest of them */
+    uint32_t parts;          /* how many runs with this key there are, this one included */
     uint32_t hash;
     uint32_t next; /* in the hash chain, +1; 0 ends it */
     rg_word quotes[RG_RUN_QUOTES];
@@ -145,6 +150,17 @@ struct rg_node_seen {
     bool lustre;
 };
 
+/* A connection that is down as far as the lines were read. */
+struct rg_open_loss {
+    rg_node_id node;
+    uint32_t boot;
+    rg_word target; /* 0: the place is free */
+    uint32_t run;
+    struct rg_stamp since;
+};
+
+#define RG_OPEN_LOSSES 4096 /* a power of two; of two in one place the later is followed */
+
 struct rg_noise_count {
     const struct rg_catalogue_row *row;
     uint64_t count;
@@ -167,6 +183,7 @@ struct rg_correlation {
     struct rg_run *runs;
     uint32_t run_count;
     uint32_t *slots;
+    struct rg_open_loss *open_losses;        /* RG_OPEN_LOSSES of them, by hash */
     struct rg_row_facts facts[RG_ROW_FACTS]; /* by hash of the row; the latest stays */
     struct rg_node_seen *seen;
     uint32_t *seen_of_node; /* index + 1 */

@@ -18,6 +18,9 @@
 /* Runs that are compared pair by pair: keeps the square in bounds. */
 #define PAIRED_MAX 4000
 
+#define CORRECTED_MIN        100
+#define CORRECTED_PER_MINUTE 6
+
 /* Comparisons that laying clocks side by side may cost in all. */
 #define LAYING_MAX 20000000
 
@@ -85,6 +88,11 @@ static const struct {
 bool rg_row_is(const struct rg_catalogue_row *row, const char *id)
 {
     return strcmp(row->id, id) == 0 || (row->family && strcmp(row->family, id) == 0);
+}
+
+bool rg_row_is_corrected(const struct rg_catalogue_row *row)
+{
+    return rg_row_is(row, "PCI-AER-CORRECTED") || rg_row_is(row, "K-MCE-CORRECTED");
 }
 
 struct rg_trait rg_trait_of(const struct rg_catalogue_row *row, enum rg_accused accused,
@@ -417,6 +425,20 @@ static void promote_hung_tasks(struct rg_correlation *correlation)
         }
         if (alone) {
             run->effect = RG_EFFECT_FAULT;
+        }
+    }
+}
+
+/* Errors that hardware corrected are normal now and then; at this rate a part is going bad. */
+static void promote_floods(struct rg_correlation *correlation)
+{
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        struct rg_run *run = &correlation->runs[i];
+        int64_t minutes = (run->end - run->start) / (60 * USEC) + 1;
+        if (rg_row_is_corrected(run->row) && run->count >= CORRECTED_MIN &&
+            run->count / (uint64_t)minutes >= CORRECTED_PER_MINUTE) {
+            run->effect = RG_EFFECT_FAULT;
+            run->trait.rank = 89; /* a warning: it explains nothing else */
         }
     }
 }
@@ -795,6 +817,7 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
     }
     promote_hung_tasks(correlation);
     promote_reconnects(correlation);
+    promote_floods(correlation);
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         const struct rg_run *run = &correlation->runs[i];
         if (rg_run_is_active(run)) {

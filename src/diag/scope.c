@@ -60,6 +60,8 @@ void rg_scope_decide(struct rg_view *view)
                 (view->clients.count > 1 && view->accusers.count > 1 && !view->observers.count)) &&
                view->elements.count != 1 && rg_scope_rack(view)) {
         /* said */
+    } else if (rg_scope_damaging_router(view)) {
+        /* said */
     } else if (view->clients.count && !view->observers.count) {
         rg_scope_clients(view);
     } else if (view->observers.count == 1 && view->elements.count == 1) {
@@ -95,9 +97,13 @@ void rg_scope_decide(struct rg_view *view)
                           : rg_view_is_server(view, host) ? RG_SCOPE_SERVER
                                                           : RG_SCOPE_NODE,
                           rg_view_name(view, host));
-        rg_view_headline(
-            view, cause->trait.flags & RG_TRAIT_MOUNT ? RG_PHRASE_HEAD_MOUNT : RG_PHRASE_HEAD_OTHER,
-            cause->target ? cause->target : rg_view_name(view, host), 0, 0);
+        bool nfs = rg_row_is(cause->row, "NFS-NR") && cause->device;
+        rg_view_headline(view,
+                         nfs                                   ? RG_PHRASE_HEAD_NFS
+                         : cause->trait.flags & RG_TRAIT_MOUNT ? RG_PHRASE_HEAD_MOUNT
+                                                               : RG_PHRASE_HEAD_OTHER,
+                         cause->target ? cause->target : rg_view_name(view, host), cause->device,
+                         0);
     }
 }
 

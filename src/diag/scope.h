@@ -18,6 +18,14 @@ void rg_scope_say_states(struct rg_view *view);
 /* How requests ended, for those that have no better cause. */
 void rg_scope_say_endings(struct rg_view *view);
 
+/* ---- scope_patterns.c ---- */
+
+/* What the shape in time and other trouble on the same hosts say. After rg_scope_say_endings. */
+void rg_scope_say_patterns(struct rg_view *view);
+
+/* Nothing but checksum errors of several nodes, all through one router: fills the scope. */
+bool rg_scope_damaging_router(struct rg_view *view);
+
 /* ---- scope_cause.c ---- */
 
 void rg_scope_storage(struct rg_view *view);

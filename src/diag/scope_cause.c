@@ -84,6 +84,13 @@ void rg_scope_own_fault(struct rg_view *view)
         return;
     }
     rg_view_set_scope(view, server ? RG_SCOPE_SERVER : RG_SCOPE_NODE, rg_view_name(view, host));
+    if (rg_row_is_corrected(cause->row)) {
+        rg_view_headline(view, RG_PHRASE_HEAD_CORRECTED_FLOOD, name, 0, 0);
+        rg_view_say(view, &incident->evidence, RG_PHRASE_EV_RATE,
+                    rg_view_number(view, (size_t)cause->count),
+                    rg_duration_word(view->correlation, cause->end - cause->start), 0);
+        return;
+    }
     if (incident->nature == RG_NATURE_SOFTWARE) {
         rg_view_headline(view, RG_PHRASE_HEAD_SOFTWARE, name, 0, 0);
     } else if (incident->nature == RG_NATURE_CONFIG) {

@@ -80,7 +80,7 @@ static void fill_causes(struct rg_view *view)
         if (candidate) {
             fill_cause(view, &incident->others[incident->other_count++], run);
             given[incident->other_count] = run->row;
-        } else if (run->row == view->cause->row) {
+        } else if (run->row == view->cause->row && run->accused == view->cause->accused) {
             incident->cause.count += run->count; /* of other nodes or devices */
             if (run->device && run->node == view->cause->node) {
                 view->ok &= rg_words_add(&devices, run->device);
@@ -128,10 +128,18 @@ static void say_users(struct rg_view *view)
         rg_view_say(view, &incident->users, RG_PHRASE_USERS_MGS, 0, 0, 0);
     } else if (!any) {
         rg_view_say(view, &incident->users,
-                    incident->urgency == RG_URGENCY_NOTE ? RG_PHRASE_USERS_NONE
-                                                         : RG_PHRASE_USERS_NODE,
+                    incident->urgency == RG_URGENCY_NOTE ||
+                            incident->headline.id == RG_PHRASE_HEAD_CORRECTED_FLOOD
+                        ? RG_PHRASE_USERS_NONE
+                        : RG_PHRASE_USERS_NODE,
                     rg_view_name(view, view->cause->speaker), 0, 0);
     }
+}
+
+/* Rounded up: "0 s" is no wait. */
+static int64_t whole_seconds(int64_t usec)
+{
+    return (usec + RG_USEC - 1) / RG_USEC * RG_USEC;
 }
 
 static void judge_data(struct rg_view *view)
@@ -142,6 +150,7 @@ static void judge_data(struct rg_view *view)
     struct rg_words waited = {0};
     size_t gone = 0;
     int64_t longest = 0;
+    uint32_t times = 0;
     incident->data = RG_DATA_UNTOUCHED;
     for (size_t i = 0; i < view->run_count; i++) {
         const struct rg_run *run = view->runs[i];
@@ -175,7 +184,9 @@ static void judge_data(struct rg_view *view)
         if (run->effect == RG_EFFECT_LOST) {
             view->ok &=
                 rg_words_add(run->ended ? &waited : &waiting, run->target ? run->target : run->nid);
-            longest = RG_MAX(longest, run->end - run->start);
+            bool each = run->outages > 1; /* else the run is one loss */
+            times = RG_MAX(times, run->outages);
+            longest = RG_MAX(longest, each ? run->outage_usec_max : run->end - run->start);
         }
     }
     if (evicters.count) {
@@ -202,9 +213,12 @@ static void judge_data(struct rg_view *view)
         }
         if (incident->data == RG_DATA_DELAYED) {
             incident->self_healed = true;
-            rg_view_say(view, &incident->data_reasons, RG_PHRASE_DATA_WAITED,
-                        rg_view_list(view, &waited), rg_duration_word(view->correlation, longest),
-                        0);
+            rg_view_say(
+                view, &incident->data_reasons,
+                times > 1 ? RG_PHRASE_DATA_WAITED_TIMES : RG_PHRASE_DATA_WAITED,
+                rg_view_list(view, &waited),
+                rg_duration_word(view->correlation, times > 1 ? whole_seconds(longest) : longest),
+                rg_view_number(view, times));
         }
     }
     free(evicters.items);
@@ -252,7 +266,8 @@ static void judge_urgency(struct rg_view *view)
         incident->urgency = incident->data == RG_DATA_LOST ? RG_URGENCY_LOW : RG_URGENCY_NOTE;
     } else if (incident->scope == RG_SCOPE_MGS || incident->self_healed ||
                incident->headline.id == RG_PHRASE_HEAD_MOUNT_EARLY ||
-               incident->headline.id == RG_PHRASE_HEAD_RECONNECTED) {
+               incident->headline.id == RG_PHRASE_HEAD_RECONNECTED ||
+               incident->headline.id == RG_PHRASE_HEAD_CORRECTED_FLOOD) {
         incident->urgency = RG_URGENCY_LOW;
     } else if (incident->data == RG_DATA_LOST || incident->scope == RG_SCOPE_FABRIC ||
                incident->scope == RG_SCOPE_RACK ||
@@ -345,6 +360,7 @@ bool rg_verdict(struct rg_correlation *correlation, int number, struct rg_incide
     rg_view_list_affected(&view);
     rg_scope_decide(&view);
     rg_scope_say_endings(&view);
+    rg_scope_say_patterns(&view);
     judge_data(&view);
     judge_delay(&view);
     judge_urgency(&view);

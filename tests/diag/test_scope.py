@@ -195,6 +195,110 @@ def test_nothing_from_a_log_reaches_a_command(nid):
         assert bad not in commands(incident).replace(" ; ", "").replace("$(hostname)", "")
 
 
+# ---- Patterns in time, and what else fails. ----
+
+def test_lost_and_back_at_once_is_no_link():
+    text = ""
+    for index in range(6):
+        text += cluster.gone("gpu01", index * 203, "scr-OST003a", A, opcode=4, xid=index)
+        text += cluster.restored("gpu01", index * 203 + 0.4, "scr-OST003a", A)
+    incident = last(diagnose_text(text))
+    check(incident, nature="server", evidence_has="back 6 times, each time within 1 s", avoid_has="cables",
+          data="delayed", self_healed=True)
+    assert "6 times, at the longest 1 s" in english(incident["data_reasons"])
+    # Two of them, or longer ones, say nothing of the kind; each wait is still told by itself.
+    text = ""
+    for index in range(3):
+        text += cluster.gone("gpu01", index * 250, "scr-OST003a", A)
+        text += cluster.restored("gpu01", index * 250 + 40 + index, "scr-OST003a", A)
+    incident = last(diagnose_text(text))
+    assert "each time within" not in english(incident["evidence"])
+    assert "3 times, at the longest 42 s" in english(incident["data_reasons"])
+
+
+def test_a_link_that_broke_is_no_failed_request():
+    text = ""
+    for index in range(4):
+        text += cluster.line("gpu01", index * 100, "mlx5_core 0000:3b:00.0 ens1f0np0: Link down")
+        text += cluster.line("gpu01", index * 100 + 1, "mlx5_core 0000:3b:00.0 ens1f0np0: Link up")
+        text += cluster.gone("gpu01", index * 100 + 2, "scr-OST0000", A)
+        text += cluster.restored("gpu01", index * 100 + 3, "scr-OST0000", A)
+    incident = last(diagnose_text(text))
+    check(incident, cause="NET-LINK", nature="network", evidence_has="ens1f0np0 went down 4 times")
+    assert "each time within" not in english(incident["evidence"])
+
+
+def test_nfs_in_the_same_minute_accuses_the_nodes_network():
+    nfs = cluster.line("gpu01", 2, "nfs: server 198.51.100.7 not responding, still trying")
+    lost = cluster.gone("gpu01", 0, "scr-OST0000", A)
+    check(last(diagnose_text(lost)), scope="unknown")
+    incident = next(one for one in diagnose_text(nfs + lost)["incidents"] if one["cause"]["row"] != "NFS-NR")
+    check(incident, scope="node", element_has="gpu01", nature="network", evidence_has="NFS server 198.51.100.7")
+    later = cluster.line("gpu01", 200, "nfs: server 198.51.100.7 not responding, still trying")
+    found = diagnose_text(lost + later)["incidents"]
+    check(found[0], scope="unknown")
+    check(found[1], headline_has="NFS server 198.51.100.7", next_has="ping -c 2 198.51.100.7")
+
+
+def test_the_log_of_a_lost_server_that_says_nothing():
+    text = cluster.line("oss1", -3000, "Lustre: Lustre: Build Version: 2.15.5")
+    text += cluster.line("oss1", -2990, "LNet: Added LNI 192.0.2.11@o2ib [8/256/0/180]")
+    text += lost_by(("gpu01", "gpu02"), (A,))
+    check(last(diagnose_text(text)), scope="server", undecided_has="is here and says nothing of it")
+    text += cluster.line("oss1", 1, "Lustre: scr-OST0000: Client 939243e4-2f54-a96f-3cbb-9fcf55426e2e (at "
+                                    "192.0.2.101@o2ib) reconnecting")
+    assert "says nothing" not in english(last(diagnose_text(text))["undecided"])
+
+
+def test_the_same_hour_of_several_days():
+    def at(days):
+        return "".join(cluster.gone("gpu01", day * 86400 + 60 * day, "scr-OST0000", A) +
+                       cluster.restored("gpu01", day * 86400 + 60 * day + 90, "scr-OST0000", A) for day in days)
+
+    check(last(diagnose_text(at((0, 7, 14)))), evidence_has="3 incidents like this began at about the same time of day")
+    assert "time of day" not in english(last(diagnose_text(at((0, 7))))["evidence"])
+    assert "time of day" not in english(last(diagnose_text(at((0, 7.2, 14.5))))["evidence"])
+
+
+def test_corrected_errors_are_a_warning_only_at_a_high_rate():
+    def flood(count, apart):
+        return "".join(cluster.line("gpu01", index * apart, "pcieport 0000:b9:01.0: AER: Corrected error received: "
+                                    "0000:bb:00.0") for index in range(count))
+
+    check(last(diagnose_text(flood(400, 1))), cause="PCI-AER-CORRECTED", scope="node", urgency="low",
+          data="untouched", evidence_has="400 such messages in 6 min 39 s", users_has="Nothing says")
+    assert diagnose_text(flood(400, 30))["incidents"] == [] and diagnose_text(flood(50, 1))["incidents"] == []
+    # It explains nothing else on the node.
+    assert last(diagnose_text(flood(200, 1) + cluster.gone("gpu01", 10, "scr-OST0000", A)))["cause"]["row"] != \
+        "PCI-AER-CORRECTED"
+
+
+def damaged(client, router):
+    via = f" via {router}" if router else ""
+    return cluster.line("oss1", client, f"LustreError: 168-f: scr-OST0012: BAD WRITE CHECKSUM: from "
+                        f"12345-192.0.2.10{client}@o2ib{via} inode [0x200000401:0x5:0x0] object 0x0:1234 extent "
+                        "[0-1048575]: client csum aa, server csum bb")
+
+
+def test_damage_of_many_through_one_router():
+    text = "".join(damaged(client, "192.0.2.251@tcp") for client in (1, 2, 3))
+    check(last(diagnose_text(text)), scope="router", element_has="192.0.2.251", data="delayed",
+          evidence_has="192.0.2.102@o2ib")
+    assert last(diagnose_text(text + damaged(4, "")))["scope"] == "server"
+    assert last(diagnose_text(text + damaged(4, "192.0.2.252@tcp")))["scope"] == "server"
+    assert last(diagnose_text(damaged(1, "192.0.2.251@tcp")))["scope"] != "router"
+
+
+def test_flushed_requests_are_no_cause():
+    tx = ("LNet: 4021:0:(o2iblnd_cb.c:1072:kiblnd_tx_complete()) Tx -> 192.0.2.11@o2ib cookie 0x4a{} sending 1 "
+          "waiting 0: failed {}")
+    text = "".join(cluster.line("gpu01", index * 0.01, tx.format(index, 5)) for index in range(5))
+    text += cluster.line("gpu01", 0.1, tx.format(9, 12)) + cluster.gone("gpu01", 3, "scr-OST0000", A)
+    incident = last(diagnose_text(text))
+    check(incident, cause="IB-TXFAIL", consequences_have="IB-TXFAIL")
+    assert incident["cause"]["count"] == 1 and "failed 12" in incident["cause"]["lines"][0]
+
+
 # ---- With a table of hosts. ----
 
 HOSTS = f"""# NID HOST ROLE [RACK]
