@@ -5,12 +5,14 @@
 #include "diag/report.h"
 
 #include "diag/labels.h"
+#include "diag/lustre.h"
 
 #include "base/checked.h"
 
 #include <inttypes.h>
 
-#define KINDS_SHOWN 12
+#define KINDS_SHOWN     12
+#define UNMATCHED_SHOWN 10
 
 struct page {
     const struct rg_diagnosis *diagnosis;
@@ -125,6 +127,8 @@ static void table(const struct page *page, const struct rg_incident *incident)
                 incident->planned ? either(page, " (on purpose)", " (의도된 작업)") : "");
     row(page, "Data", "데이터");
     rg_buf_addf(page->out, "%s |\n", rg_data_label(incident->data, page->language));
+    row(page, "Urgency", "긴급도");
+    rg_buf_addf(page->out, "%s |\n", rg_urgency_label(incident->urgency, page->language));
     row(page, "Confidence", "확신도");
     rg_buf_addf(page->out, "%s |\n", rg_confidence_label(incident->confidence, page->language));
 }
@@ -158,6 +162,30 @@ static void cause(const struct page *page, const struct rg_cause *what)
             rg_buf_add_char(page->out, '\n');
         }
         rg_buf_add_text(page->out, "```\n");
+    }
+}
+
+static void status(const struct page *page, int number, const struct rg_status_info *info)
+{
+    if (info) {
+        rg_buf_addf(page->out, "- %d %s: ", number, info->name);
+        escaped(page, info->meaning[page->language]);
+        rg_buf_add_char(page->out, '\n');
+    }
+}
+
+static void statuses(const struct page *page, const struct rg_incident *incident)
+{
+    if (!incident->errno_count && !incident->status_count) {
+        return;
+    }
+    rg_buf_addf(page->out, "\n**%s**\n\n",
+                either(page, "Numbers, in Lustre's sense", "오류 번호의 의미 (Lustre 기준)"));
+    for (size_t i = 0; i < incident->errno_count; i++) {
+        status(page, incident->errnos[i], rg_errno_info(incident->errnos[i]));
+    }
+    for (size_t i = 0; i < incident->status_count; i++) {
+        status(page, incident->statuses[i], rg_wc_info(incident->statuses[i]));
     }
 }
 
@@ -274,9 +302,36 @@ static void one_incident(const struct page *page, const struct rg_incident *inci
         rg_buf_add_char(page->out, '\n');
     }
     rg_buf_add_text(page->out, kinds > KINDS_SHOWN ? "- …\n" : "");
+    statuses(page, incident);
     next_steps(page, incident);
     list(page, "What not to do", "하지 말아야 할 것", &incident->avoid);
     list(page, "Confidence", "확신도의 이유", &incident->confidence_reasons);
+}
+
+/* What nobody knows may be the cause: it goes to whoever reads the ticket. */
+static void unmatched(const struct page *page)
+{
+    const struct rg_diagnosis *diagnosis = page->diagnosis;
+    size_t first = 0;
+    while (first < diagnosis->noise_count && diagnosis->noise[first].row) {
+        first++;
+    }
+    if (first == diagnosis->noise_count) {
+        return;
+    }
+    rg_buf_addf(page->out, "\n**%" PRIu64 "%s**\n\n```\n", diagnosis->coverage.error_looking,
+                either(page, " lines look like errors and match no rule",
+                       "줄은 오류로 보이지만 해당하는 규칙이 없습니다"));
+    size_t shown = RG_MIN(diagnosis->noise_count, first + UNMATCHED_SHOWN);
+    for (size_t i = first; i < shown; i++) {
+        rg_buf_addf(page->out, "%" PRIu64 " × ", diagnosis->noise[i].count);
+        code(page, rg_diagnosis_word(diagnosis, diagnosis->noise[i].sample));
+        rg_buf_add_char(page->out, '\n');
+    }
+    if (shown < diagnosis->noise_count) {
+        rg_buf_addf(page->out, "… %zu\n", diagnosis->noise_count - shown);
+    }
+    rg_buf_add_text(page->out, "```\n");
 }
 
 void rg_diagnosis_markdown(const struct rg_diagnosis *diagnosis, enum rg_language language,
@@ -306,6 +361,7 @@ void rg_diagnosis_markdown(const struct rg_diagnosis *diagnosis, enum rg_languag
         rg_buf_addf(out, "\n%zu%s\n", diagnosis->incidents_left_out,
                     either(&page, " further incidents are left out.", "건의 장애는 생략했습니다."));
     }
+    unmatched(&page);
     list(&page, "Clocks", "시각", &diagnosis->clocks);
     list(&page, "State among the inputs (a snapshot, not an event)",
          "입력에 포함된 상태 덤프(이벤트가 아닌 한 시점의 상태)", &diagnosis->state_notes);

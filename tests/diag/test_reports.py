@@ -289,6 +289,66 @@ def test_korean_particles_and_durations():
                              run("--markdown", "--lang", "ko", path).stdout.decode()), path
 
 
+# ---- Every answer, in every report. ----
+
+NID = "192.0.2.11@o2ib"
+
+
+def everything():
+    """Two nodes, three kinds of target's trouble, a known cause, numbers, a hung process, a line nobody knows."""
+    text = ""
+    for node in ("gpu01", "gpu02"):
+        text += cluster.healthy(node, -86400, "scr-OST0001", NID)
+        text += cluster.line(node, -5, "LNet: 4021:0:(o2iblnd_cb.c:1072:kiblnd_tx_complete()) Tx -> "
+                                       f"{NID} cookie 0x4a1 sending 1 waiting 0: failed 12")
+        text += cluster.gone(node, 0, "scr-OST0012", NID) + cluster.gone(node, 1, "scr-MDT0000", NID)
+        text += cluster.line(node, 20, f"LustreError: 11-0: {cluster.client_device('scr-OST0012')}: operation "
+                                       f"ost_connect to node {NID} failed: rc = -16")
+        text += cluster.evicted(node, 90, "scr-OST0012") + cluster.restored(node, 91, "scr-OST0012", NID)
+        text += cluster.line(node, 130, "INFO: task ls:4037 blocked for more than 120 seconds.")
+    return text + cluster.line("gpu01", 5, "LustreError: 9:0:(new.c:1:f()) frobnication failed: rc = -71")
+
+
+def plain(text):
+    text = html.unescape(re.sub("<[^>]*>", "", text))
+    return re.sub(r"\s+", " ", re.sub(r"\\([^\w\s])", r"\1", text))
+
+
+def answers(incident, language):
+    """Every text of the incident that a report owes its reader."""
+    yield incident["headline"][language]
+    for name in ("targets", "nids", "nodes"):
+        yield from incident[name]
+    yield incident["first"]["text"]
+    yield incident["last"]["text"]
+    yield incident["cause"]["row"]
+    yield from incident["cause"]["lines"]
+    for name in ("consequences", "other_causes"):
+        yield from (part["row"] for part in incident[name])
+    for name in ("evidence", "contrary", "undecided", "users", "data_reasons", "confidence_reasons", "avoid",
+                 "healthy"):
+        yield from (phrase[language] for phrase in incident[name])
+    for step in incident["next"]:
+        yield from (step["command"], step["where"][language], step["why"][language])
+    for status in incident["statuses"]:
+        yield from (status["name"], status["meaning"][language])
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_every_answer_is_in_every_report(tmp_path, form, language):
+    page = tmp_path / "page.html"
+    words = {"text": [], "markdown": ["--markdown"], "html": ["--html", page]}[form]
+    report = run(*words, "--lang", language, "-", stdin=everything().encode()).stdout.decode()
+    report = plain(page.read_text() if form == "html" else report)
+    incident = diagnose_text(everything())["incidents"][-1]
+    owed = list(answers(incident, language))
+    assert len(owed) > 60 and len(incident["statuses"]) >= 2 and incident["consequences"]
+    assert [text for text in owed if plain(text) not in report] == []
+    assert "frobnication failed" in report
+    assert ("96 s" if language == "en" else "96초") in report
+
+
 def test_the_timeline_has_room_for_names(tmp_path):
     log = tmp_path / "x.log"
     names = [f"gpu-node-with-a-very-long-name-{i:03d}.cluster.example.org" for i in range(3)] + ["gpu01"]

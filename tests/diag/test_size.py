@@ -44,7 +44,7 @@ def test_memory(kind):
     environment = {**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1:detect_leaks=1"}
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, GENERATOR, BINARY, str(size), kind],
-        capture_output=True, text=True, timeout=900, env=environment,
+        capture_output=True, text=True, timeout=900 + MEBIBYTES, env=environment,
     )
     status, peak = map(int, done.stdout.split())
     assert status == 1, done.stderr
