@@ -2,7 +2,7 @@
 
 #include <stdint.h>
 
-static int hex_digit(char c)
+int rg_hex_digit(char c)
 {
     if (c >= '0' && c <= '9') {
         return c - '0';
@@ -34,8 +34,8 @@ bool rg_hex_decode(struct span hex, void *bytes, size_t len)
         return false;
     }
     for (size_t i = 0; i < len; i++) {
-        int high = hex_digit(hex.ptr[2 * i]);
-        int low = hex_digit(hex.ptr[2 * i + 1]);
+        int high = rg_hex_digit(hex.ptr[2 * i]);
+        int low = rg_hex_digit(hex.ptr[2 * i + 1]);
         if (high < 0 || low < 0) {
             return false;
         }

@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The value of one digit of either case; -1 when it is none. */
+int rg_hex_digit(char c);
+
 /* Lower-case hex of `len` bytes and a NUL: text must have room for 2 * len + 1. */
 void rg_hex_encode(const void *bytes, size_t len, char *text);
 

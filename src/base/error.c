@@ -109,18 +109,25 @@ static void append_errno(struct rg_error *err)
              strerror_r(err->os_errno, text, sizeof text), name ? name : "unknown errno");
 }
 
+RG_PRINTF(4, 0)
+static void explain_errno(struct rg_error *err, enum rg_code code, int os_errno, const char *format,
+                          va_list args)
+{
+    err->code = code;
+    err->os_errno = os_errno;
+    err->explained = true;
+    set_message(err, format, args);
+    append_errno(err);
+}
+
 int(rg_fail_errno)(struct rg_error *err, enum rg_code code, int os_errno, const char *format, ...)
 {
     RG_ASSERT(is_code(code) && code != RG_OK);
     if (err) {
         va_list args;
         va_start(args, format);
-        err->code = code;
-        err->os_errno = os_errno;
-        err->explained = true;
-        set_message(err, format, args);
+        explain_errno(err, code, os_errno, format, args);
         va_end(args);
-        append_errno(err);
     }
     return -(int)code;
 }
@@ -167,12 +174,8 @@ int(rg_fail_storage)(struct rg_error *err, int os_errno, const char *format, ...
     if (err) {
         va_list args;
         va_start(args, format);
-        err->code = code;
-        err->os_errno = os_errno;
-        err->explained = true;
-        set_message(err, format, args);
+        explain_errno(err, code, os_errno, format, args);
         va_end(args);
-        append_errno(err);
     }
     return -(int)code;
 }

@@ -44,8 +44,8 @@ static void add_time(struct rg_buf *line)
                 utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000);
 }
 
-/* JSON strings must be UTF-8: bytes of malformed text are shown as the Latin-1 code points. */
-static void add_json_text(struct rg_buf *line, struct span text)
+/* In quotes; a byte that must not stand there as it is becomes `escape` and its two hex digits. */
+static void add_quoted(struct rg_buf *line, struct span text, const char *escape)
 {
     bool utf8 = rg_span_is_utf8(text);
     rg_buf_add_char(line, '"');
@@ -55,12 +55,18 @@ static void add_json_text(struct rg_buf *line, struct span text)
             rg_buf_add_char(line, '\\');
             rg_buf_add_char(line, (char)c);
         } else if (c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8)) {
-            rg_buf_addf(line, "\\u%04x", c);
+            rg_buf_addf(line, "%s%02x", escape, c);
         } else {
             rg_buf_add_char(line, (char)c);
         }
     }
     rg_buf_add_char(line, '"');
+}
+
+/* JSON strings must be UTF-8: bytes of malformed text are shown as the Latin-1 code points. */
+static void add_json_text(struct rg_buf *line, struct span text)
+{
+    add_quoted(line, text, "\\u00");
 }
 
 /* Bare when it is one printable word, else quoted with \xNN for what would break the line. */
@@ -76,19 +82,7 @@ static void add_human_text(struct rg_buf *line, struct span text)
         rg_buf_add_span(line, text);
         return;
     }
-    rg_buf_add_char(line, '"');
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.ptr[i];
-        if (c == '"' || c == '\\') {
-            rg_buf_add_char(line, '\\');
-            rg_buf_add_char(line, (char)c);
-        } else if (c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8)) {
-            rg_buf_addf(line, "\\x%02x", c);
-        } else {
-            rg_buf_add_char(line, (char)c);
-        }
-    }
-    rg_buf_add_char(line, '"');
+    add_quoted(line, text, "\\x");
 }
 
 static void add_json(struct rg_buf *line, enum rg_log_level level, const char *event,

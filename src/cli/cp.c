@@ -167,16 +167,7 @@ static int copy_list(struct rg_cli_copy *copy, const struct rg_cli_list *list)
     copy->tally.knows_total = true;
     unsigned threads =
         (unsigned)RG_MIN(asked.jobs ? asked.jobs : JOBS_DEFAULT, (uint64_t)RG_CLI_JOBS_MAX);
-    struct rg_cli_jobs *jobs = rg_cli_jobs_start(threads, copy_job, copy);
-    if (!jobs) {
-        fputs("railgate: no thread can be started\n", stderr);
-        return RG_EXIT_FAILED;
-    }
-    for (size_t i = 0; i < list->count; i++) {
-        rg_cli_jobs_add(jobs, &list->entries[i]);
-    }
-    rg_cli_jobs_finish(jobs);
-    return RG_EXIT_OK;
+    return rg_cli_list_do(list, threads, copy_job, copy);
 }
 
 static int copy_many(struct rg_cli_copy *copy, const char *from, const char *to)

@@ -268,6 +268,20 @@ int rg_cli_list_objects(struct rg_client *client, const char *bucket, const char
     return listing.status;
 }
 
+int rg_cli_list_do(const struct rg_cli_list *list, unsigned threads, rg_cli_job *job, void *context)
+{
+    struct rg_cli_jobs *jobs = rg_cli_jobs_start(threads, job, context);
+    if (!jobs) {
+        fputs("railgate: no thread can be started\n", stderr);
+        return RG_EXIT_FAILED;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        rg_cli_jobs_add(jobs, &list->entries[i]);
+    }
+    rg_cli_jobs_finish(jobs);
+    return RG_EXIT_OK;
+}
+
 /* ---- Names below a directory ---- */
 
 const char *rg_cli_name_danger(const char *name)

@@ -5,6 +5,7 @@
 #ifndef RG_CLI_PLACES_H
 #define RG_CLI_PLACES_H
 
+#include "cli/jobs.h"
 #include "cli/remote.h"
 #include "cli/tally.h"
 
@@ -47,6 +48,11 @@ int rg_cli_list_files(const char *directory, bool follow, struct rg_cli_tally *t
 /* The objects whose keys start with `prefix`, named by the rest of their keys. */
 int rg_cli_list_objects(struct rg_client *client, const char *bucket, const char *prefix,
                         struct rg_cli_list *ret_list);
+
+/* Does the job for each entry, several at once. Returns an exit status; a line is printed when it
+ * is not RG_EXIT_OK. */
+int rg_cli_list_do(const struct rg_cli_list *list, unsigned threads, rg_cli_job *job,
+                   void *context);
 
 /* Why a name must not become a path below a directory; NULL when it may. */
 const char *rg_cli_name_danger(const char *name);

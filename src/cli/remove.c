@@ -38,16 +38,7 @@ static void remove_one(void *context, void *item)
 
 static int remove_list(struct removal *removal, const struct rg_cli_list *list)
 {
-    struct rg_cli_jobs *jobs = rg_cli_jobs_start(THREADS, remove_one, removal);
-    if (!jobs) {
-        fputs("railgate: no thread can be started\n", stderr);
-        return RG_EXIT_FAILED;
-    }
-    for (size_t i = 0; i < list->count; i++) {
-        rg_cli_jobs_add(jobs, &list->entries[i]);
-    }
-    rg_cli_jobs_finish(jobs);
-    return RG_EXIT_OK;
+    return rg_cli_list_do(list, THREADS, remove_one, removal);
 }
 
 int rg_cli_remove_all(struct rg_client *client, const char *bucket, const char *prefix,

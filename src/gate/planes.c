@@ -1050,17 +1050,22 @@ void rg_planes_write_rails(struct rg_planes *planes, const char *name, struct rg
     }
 }
 
+/* One row of a gauge that has a label "state". */
+static void write_state(const struct rg_planes *planes, size_t index, const char *name,
+                        const char *state, size_t value, struct rg_buf *out)
+{
+    rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"%s\"} %zu\n", name,
+                planes->planes[index]->path, index, state, value);
+}
+
 void rg_planes_write_lanes(struct rg_planes *planes, const char *name, struct rg_buf *out)
 {
     for (size_t i = 0; i < planes->count; i++) {
         struct rg_plane_state state;
         rg_planes_state(planes, i, &state);
-        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"leased\"} %zu\n", name,
-                    planes->planes[i]->path, i, state.pool.lanes_leased);
-        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"open\"} %zu\n", name,
-                    planes->planes[i]->path, i, state.pool.lanes_open);
-        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"allowed\"} %zu\n", name,
-                    planes->planes[i]->path, i, state.pool.lanes_max);
+        write_state(planes, i, name, "leased", state.pool.lanes_leased, out);
+        write_state(planes, i, name, "open", state.pool.lanes_open, out);
+        write_state(planes, i, name, "allowed", state.pool.lanes_max, out);
     }
 }
 
@@ -1069,12 +1074,9 @@ void rg_planes_write_slots(struct rg_planes *planes, const char *name, struct rg
     for (size_t i = 0; i < planes->count; i++) {
         struct rg_plane_state state;
         rg_planes_state(planes, i, &state);
-        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"in-use\"} %zu\n", name,
-                    planes->planes[i]->path, i, state.slab.slots_in_use);
-        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"condemned\"} %zu\n", name,
-                    planes->planes[i]->path, i, state.slab.slots_condemned);
-        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"all\"} %zu\n", name,
-                    planes->planes[i]->path, i, state.slab.slots_total);
+        write_state(planes, i, name, "in-use", state.slab.slots_in_use, out);
+        write_state(planes, i, name, "condemned", state.slab.slots_condemned, out);
+        write_state(planes, i, name, "all", state.slab.slots_total, out);
     }
 }
 

@@ -201,25 +201,16 @@ static int bad_framing(struct rg_error *err, const char *what)
     return rg_failf(err, RG_INCOMPLETE_BODY, "The aws-chunked body is malformed: %s.", what);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    char lower = (char)(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 /* Takes the hexadecimal size off the front of *line. */
 static int read_size(struct span *line, uint64_t *ret_size, struct rg_error *err)
 {
     uint64_t size = 0;
     size_t count = 0;
-    while (count < line->len && hex_digit(line->ptr[count]) >= 0) {
+    while (count < line->len && rg_hex_digit(line->ptr[count]) >= 0) {
         if (count == SIZE_DIGITS_MAX) {
             return bad_framing(err, "a chunk size has more than 16 digits");
         }
-        size = size << 4 | (uint64_t)hex_digit(line->ptr[count]);
+        size = size << 4 | (uint64_t)rg_hex_digit(line->ptr[count]);
         count++;
     }
     if (count == 0) {

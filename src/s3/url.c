@@ -5,23 +5,10 @@
 #include "s3/url.h"
 
 #include "base/attr.h"
+#include "base/encode.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    if (c >= 'A' && c <= 'F') {
-        return c - 'A' + 10;
-    }
-    return -1;
-}
 
 /* Decodes into `out`, which has room for raw.len bytes; the length, or -1. */
 static ptrdiff_t decode(struct span raw, enum rg_url_part part, char *out)
@@ -30,8 +17,8 @@ static ptrdiff_t decode(struct span raw, enum rg_url_part part, char *out)
     for (size_t i = 0; i < raw.len; i++) {
         char c = raw.ptr[i];
         if (c == '%') {
-            int high = raw.len - i > 2 ? hex_digit(raw.ptr[i + 1]) : -1;
-            int low = high >= 0 ? hex_digit(raw.ptr[i + 2]) : -1;
+            int high = raw.len - i > 2 ? rg_hex_digit(raw.ptr[i + 1]) : -1;
+            int low = high >= 0 ? rg_hex_digit(raw.ptr[i + 2]) : -1;
             if (low < 0) {
                 return -1;
             }

@@ -151,6 +151,7 @@ static void test_secrets_are_not_shown(void **state)
     rg_settings_reference(&out);
     assert_true(rg_buf_ok(&out));
     assert_null(strstr(rg_buf_text(&out), "hush"));
+    assert_null(strstr(rg_buf_text(&out), "| ;")); /* every number has a unit */
     for (int i = 0; i < RG_SETTING_COUNT; i++) {
         assert_non_null(strstr(rg_buf_text(&out), rg_setting_name(i)));
     }
