@@ -12,7 +12,10 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-COMMANDS = ["bench", "cat", "cp", "diagnose", "doctor", "ls", "mb", "presign", "rb", "rm", "stat", "sync"]
+COMMANDS = ["bench", "cat", "config", "cp", "diagnose", "doctor", "ls", "mb", "presign", "rb", "rm", "serve",
+            "stat", "sync", "token"]
+# Those that talk to a gateway.
+CLIENTS = {"bench", "cat", "cp", "ls", "mb", "presign", "rb", "rm", "stat", "sync"}
 
 
 def read(*path):
@@ -78,21 +81,36 @@ def section_3(header, name, fields, words, errors):
     return out + "\n"
 
 
+def options(lines):
+    """Of a command's help: an option and its meaning on one line, or the meaning indented below it."""
+    for line in lines:
+        group = re.fullmatch(r"([A-Z][\w -]*):", line)
+        option = re.match(r"  (\S.*?)(?:  +|$)(.*)", line)
+        if group:
+            yield ".SS %s\n" % escape(group[1])
+        elif option:
+            yield ".TP\n\\fB%s\\fR\n%s\n" % (escape(option[1]), escape(option[2])) if option[2] else \
+                ".TP\n\\fB%s\\fR\n" % escape(option[1])
+        elif line.startswith("    "):
+            yield escape(line.strip()) + "\n"
+
+
 def section_1(binary, command):
     text = subprocess.run([binary, "help", command], check=True, capture_output=True, text=True).stdout
     lines = text.split("\n")
     usage, summary, rest = lines[0].removeprefix("usage: "), lines[2], lines[3:]
     words = [line for line in rest if not line.startswith("  ")]
-    options = [re.match(r"  (\S.*?)(?:  +|$)(.*)", line) for line in rest if line.startswith("  ")]
     paragraphs = re.split(r"\n\n+", "\n".join(words).strip())
+    # Above a list of settings each group has its name, which is no paragraph.
+    paragraphs = [one for one in paragraphs if not re.fullmatch(r"[\w -]+:", one)]
     out = '.TH RAILGATE\\-%s 1 "" "Railgate" "Railgate"\n' % command.upper()
     out += ".SH NAME\nrailgate\\-%s \\- %s\n" % (command, escape(summary[0].lower() + summary[1:].rstrip(".")))
     out += ".SH SYNOPSIS\n.B %s\n" % escape(usage)
     out += ".SH DESCRIPTION\n" + escape(summary) + "\n"
     out += "".join(".PP\n" + escape(one) + "\n" for one in paragraphs if one)
-    out += ".SH OPTIONS\n" + "".join(
-        ".TP\n\\fB%s\\fR\n%s\n" % (escape(option[1]), escape(option[2])) for option in options)
-    if command not in ("diagnose", "doctor"):  # which ask no gateway, and whose help tells their exit status
+    if any(line.startswith("  ") for line in rest):
+        out += ".SH OPTIONS\n" + "".join(options(rest))
+    if command in CLIENTS:  # the others' help tells their exit status
         out += (".SH ENVIRONMENT\nEndpoint, region, credentials and CA certificates come from the variables and files\n"
                 "that other AWS tools use; see\n.BR rg_client_open (3).\n")
         out += (".SH EXIT STATUS\n0: done. 1: it was asked rightly and could not be done. 2: a word, option, setting\n"
@@ -100,6 +118,21 @@ def section_1(binary, command):
     others = [one for one in COMMANDS if one != command]
     out += ".SH SEE ALSO\n" + " ,\n".join(".BR railgate\\-%s (1)" % one for one in others) + "\n"
     return out
+
+
+def overview(binary):
+    """railgate(1), from the list of commands."""
+    text = subprocess.run([binary, "--help"], check=True, capture_output=True, text=True).stdout
+    commands = re.findall(r"^  (\w+) +(\S.*)$", text, re.M)
+    missing = set(COMMANDS) - {name for name, _ in commands}
+    assert not missing, f"not in the help: {missing}"
+    out = '.TH RAILGATE 1 "" "Railgate" "Railgate"\n'
+    out += ".SH NAME\nrailgate \\- S3 over a directory tree, with object bytes by RDMA\n"
+    out += ".SH SYNOPSIS\n.B railgate\n.I COMMAND\n[words]\n.br\n.B railgate help\n.I COMMAND\n.br\n"
+    out += ".B railgate \\-\\-version\n.SH COMMANDS\n"
+    for name, summary in commands:
+        out += ".TP\n%s\n%s\n" % (f".BR railgate\\-{name} (1)" if name in COMMANDS else f".B {name}", escape(summary))
+    return out + ".SH SEE ALSO\n.BR rg_client_open (3)\n"
 
 
 def main():
@@ -114,6 +147,7 @@ def main():
     declared = set(re.findall(r"^RG_CLIENT_API [^;(]*?\b(rg_\w+)\(", header, re.M))
     missing = declared - {name.removesuffix(".3") for name in made}
     assert not missing, f"no page for {missing}"
+    made["railgate.1"] = overview(binary)
     for command in COMMANDS:
         made[f"railgate-{command}.1"] = section_1(binary, command)
     stale = []

@@ -4,6 +4,7 @@
  */
 #include "cli/cli.h"
 #include "cli/host_at_start.h"
+#include "cli/notify.h"
 
 #include "base/log.h"
 #include "base/settings.h"
@@ -34,8 +35,9 @@ void rg_cli_serve_help(struct rg_buf *out)
              "file in it is\nan object. The root account's credentials come from "
              "RAILGATE_ROOT_ACCESS_KEY and\nRAILGATE_ROOT_SECRET_KEY (or a settings file).\n\n"
              "Ready when GET /-/ready on the admin port answers 200; the same listener has "
-             "/-/live and\n/-/metrics. SIGTERM and SIGINT finish the requests in progress and "
-             "stop; SIGHUP reopens the\naccess log and reads the TLS certificate again.\n\n"
+             "/-/live and\n/-/metrics. A service manager is told too (NOTIFY_SOCKET, as systemd's "
+             "Type=notify).\nSIGTERM and SIGINT finish the requests in progress and stop; SIGHUP "
+             "reopens the access log\nand reads the TLS certificate again.\n\n"
              "Exit status: 0 after a stop, 2 when a setting is not valid, 1 when the start "
              "failed otherwise.\n\nOptions, all also RAILGATE_NAME in the environment or `name = "
              "value` in the file of --config:\n");
@@ -144,10 +146,12 @@ static int serve(const struct rg_settings *settings, const char *root, struct rg
                 RG_FIELD_INT("admin_port", rg_gateway_admin_port(gateway)),
                 RG_FIELD_TEXT("region", settings->region), RG_FIELD_TEXT("root", root),
                 RG_FIELD_TEXT("version", RG_VERSION));
+    rg_cli_notify("READY=1");
 
     int caught = wait_for_stop(gateway, &signals);
     rg_log_info("gateway.drain", "finishing the requests in progress",
                 RG_FIELD_TEXT("signal", strsignal(caught)));
+    rg_cli_notify("STOPPING=1");
     unsigned cut_off = rg_gateway_close(gateway);
     rg_log_info("gateway.stop", "stopped", RG_FIELD_INT("cut_off", cut_off));
     if (cut_off != 0) {
