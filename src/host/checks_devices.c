@@ -7,6 +7,7 @@
 #include "host/facts_access.h"
 #include "host/filtered.h"
 #include "host/remedy.h"
+#include "host/text_remedy.h"
 
 #include <errno.h>
 #include <string.h>
@@ -696,6 +697,57 @@ static void judge_node(const struct rg_host_facts *facts, const struct rg_node *
     rg_find_remedy(finding, "udevadm trigger   # rdma-core's rules set the mode at boot");
 }
 
+/* The group of uverbs nodes has that name in /proc/devices; rdma_cm is one of many "misc". */
+#define ALLOW_NODES                                                                                \
+    "PrivateDevices=no\\nDeviceAllow=char-infiniband_verbs rw\\n"                                  \
+    "DeviceAllow=/dev/infiniband/rdma_cm rw"
+
+/* What the unit forbids, it forbids root too. True when it forbids something. */
+static bool judge_service_devices(const struct rg_host_facts *facts,
+                                  const struct rg_host_service *service,
+                                  struct rg_findings *findings)
+{
+    const struct rg_host_memory *memory = &facts->memory;
+    const struct rg_unit *unit = &service->parsed;
+    bool forbids = false;
+    if (!rg_reading_ok(&service->unit_at) || !rg_unit_limits_devices(unit)) {
+        return false;
+    }
+    for (size_t i = 0; i < memory->mode_count; i++) {
+        char path[80];
+        snprintf(path, sizeof path, "/dev/infiniband/%.63s", memory->modes[i].name);
+        enum rg_device_answer answer =
+            rg_unit_device(unit, &memory->char_devices, path, memory->modes[i].major);
+        if (answer == RG_DEVICE_ALLOWED) {
+            continue;
+        }
+        bool is_known = answer != RG_DEVICE_UNKNOWN;
+        forbids |= is_known;
+        struct rg_finding *finding = rg_find(
+            findings, is_known ? RG_VERDICT_FAIL : RG_VERDICT_SKIP, service->unit,
+            answer == RG_DEVICE_HIDDEN ? "Its unit hides %s from it."
+            : is_known
+                ? "Its unit forbids it to open %s, whoever its user is."
+                : "Whether its unit lets it open %s cannot be told: DeviceAllow= names it in "
+                  "a way that is not understood here.",
+            path);
+        rg_find_value(finding, "PrivateDevices=%s DevicePolicy=%s, %zu DeviceAllow=",
+                      unit->private_devices ? "yes" : "no",
+                      unit->device_policy == RG_UNIT_DEVICES_AUTO     ? "auto"
+                      : unit->device_policy == RG_UNIT_DEVICES_CLOSED ? "closed"
+                                                                      : "strict",
+                      unit->device_count);
+        rg_find_where(finding, &service->unit_at);
+        if (is_known) {
+            rg_remedy_unit(finding, service->unit, ALLOW_NODES);
+        } else {
+            rg_find_remedy(finding, "systemctl show -p DevicePolicy -p DeviceAllow %s",
+                           service->unit);
+        }
+    }
+    return forbids;
+}
+
 /* A shell that can open the nodes proves nothing about the service. */
 static void judge_service_user(const struct rg_host_facts *facts,
                                const struct rg_host_service *service, struct rg_findings *findings)
@@ -767,7 +819,10 @@ void judge_uverbs(const struct rg_host_facts *facts, struct rg_findings *finding
 {
     const struct rg_host_devices *devices = &facts->devices;
     for (size_t i = 0; i < facts->memory.service_count; i++) {
-        judge_service_user(facts, &facts->memory.services[i], findings);
+        const struct rg_host_service *service = &facts->memory.services[i];
+        if (!judge_service_devices(facts, service, findings)) {
+            judge_service_user(facts, service, findings);
+        }
     }
     for (size_t i = 0; i < devices->node_count; i++) {
         judge_node(facts, &devices->nodes[i], findings);

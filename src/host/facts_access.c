@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -137,6 +138,9 @@ static int tell_modes(void *argument, int fd)
             continue;
         }
         rg_buf_addf(&text, "%s %o %u %u", entry->d_name, st.st_mode & 07777, st.st_uid, st.st_gid);
+        if (S_ISCHR(st.st_mode)) {
+            rg_buf_addf(&text, " major::%u", major(st.st_rdev));
+        }
         snprintf(path, sizeof path, "/dev/infiniband/%s", entry->d_name);
         int failure = add_access(path, &text);
         if (failure) {
@@ -200,10 +204,26 @@ static bool take_entry(struct span word, struct rg_host_access *ret_entry)
     return true;
 }
 
+/* "major::231"; false when it is something else. */
+static bool take_major(struct span word, struct rg_host_mode *node)
+{
+    static const struct span title = {"major::", sizeof "major::" - 1};
+    uint64_t number;
+    if (!rg_span_starts(word, title) || !rg_span_to_u64(rg_span_skip(word, title.len), &number) ||
+        number > 4095) {
+        return false;
+    }
+    node->major = (int)number;
+    return true;
+}
+
 static bool take_list(struct span line, struct rg_host_mode *node)
 {
     struct span word;
     while (rg_words_next(&line, &word)) {
+        if (take_major(word, node)) {
+            continue;
+        }
         if (node->list_count == RG_HOST_ACCESS_MAX ||
             !take_entry(word, &node->list[node->list_count])) {
             return false;
@@ -217,7 +237,7 @@ bool rg_host_parse_modes(struct span lines, struct rg_host_memory *memory)
 {
     struct span line, name, mode;
     while (rg_words_line(&lines, &line)) {
-        struct rg_host_mode node = {0};
+        struct rg_host_mode node = {.major = -1};
         if (memory->mode_count == RG_HOST_MODES_MAX || !rg_words_next(&line, &name) ||
             !rg_words_next(&line, &mode) || !take_octal(mode, &node.mode) ||
             !take_id(&line, &node.uid) || !take_id(&line, &node.gid) || !take_list(line, &node)) {

@@ -20,8 +20,8 @@ bool rg_host_service_may_open(const struct rg_host_service *service,
 
 /*
  * Lines "NAME MODE UID GID", the mode in octal, and behind that the entries of the access list:
- * "user:ID:BITS", "group:ID:BITS", "group::BITS", "mask::BITS". False when a line is none; what is
- * beyond the ceilings is false too: half a list may not be judged.
+ * "user:ID:BITS", "group:ID:BITS", "group::BITS", "mask::BITS"; and "major::NUMBER". False when a
+ * line is none; what is beyond the ceilings is false too: half a list may not be judged.
  */
 bool rg_host_parse_modes(struct span lines, struct rg_host_memory *memory);
 

@@ -41,6 +41,8 @@ static bool keep_unit_line(struct span line)
                                         "ExecStart",
                                         "EnvironmentFile",
                                         "PrivateDevices",
+                                        "DevicePolicy",
+                                        "DeviceAllow",
                                         "After",
                                         "Requires",
                                         "Wants",
@@ -363,11 +365,17 @@ void rg_host_read_memory(struct rg_source *source, struct rg_host_facts *facts)
 {
     struct rg_host_memory *memory = &facts->memory;
     RG_BUF(meminfo, TEXT_BYTES);
+    RG_BUF(devices, TEXT_BYTES);
     read_self(source, memory);
     add_service(source, facts, facts->plan.unit);
     add_service(source, facts, "railgate.service");
     add_service(source, facts, "minio.service");
     rg_host_read_modes(source, memory);
+    rg_source_read(source, &devices, &memory->char_devices_at, "/proc/devices");
+    if (rg_reading_ok(&memory->char_devices_at) &&
+        !rg_char_devices_parse(rg_buf_span(&devices), &memory->char_devices)) {
+        memory->char_devices_at.state = RG_READ_MALFORMED;
+    }
     read_manager(source, memory);
     rg_source_read(source, &meminfo, &memory->meminfo_at, "/proc/meminfo");
     rg_meminfo_parse(rg_buf_span(&meminfo), &memory->meminfo);

@@ -5,6 +5,7 @@
 #ifndef RG_HOST_FACTS_MEMORY_H
 #define RG_HOST_FACTS_MEMORY_H
 
+#include "host/device_policy.h"
 #include "host/memory_text.h"
 #include "host/nldev_text.h"
 #include "host/source.h"
@@ -62,6 +63,7 @@ struct rg_host_access {
 struct rg_host_mode {
     char name[64];
     uint32_t mode, uid, gid;
+    int major; /* -1: not told */
     struct rg_host_access list[RG_HOST_ACCESS_MAX];
     size_t list_count;
 };
@@ -70,6 +72,8 @@ struct rg_host_memory {
     struct rg_reading modes_at;
     struct rg_host_mode modes[RG_HOST_MODES_MAX];
     size_t mode_count;
+    struct rg_reading char_devices_at; /* /proc/devices */
+    struct rg_char_devices char_devices;
     struct rg_reading self_at;
     bool has_self;
     uint64_t self_soft, self_hard;

@@ -119,6 +119,39 @@ static void set_capabilities(struct rg_unit *unit, struct span value)
     unit->dac_override = inverted ? !listed : unit->dac_override || listed;
 }
 
+static void set_device_policy(struct rg_unit *unit, struct span value)
+{
+    if (rg_span_is(value, "closed")) {
+        unit->device_policy = RG_UNIT_DEVICES_CLOSED;
+    } else if (rg_span_is(value, "strict")) {
+        unit->device_policy = RG_UNIT_DEVICES_STRICT;
+    } else if (rg_span_is(value, "auto") || value.len == 0) {
+        unit->device_policy = RG_UNIT_DEVICES_AUTO;
+    }
+}
+
+static void add_device(struct rg_unit *unit, struct span value)
+{
+    struct span node, access = RG_SPAN_LITERAL("rwm");
+    if (value.len == 0) {
+        unit->device_count = 0;
+        unit->devices_cut = false;
+        return;
+    }
+    if (!rg_words_next(&value, &node)) {
+        return;
+    }
+    (void)rg_words_next(&value, &access);
+    struct rg_unit_device device = {.may_read = memchr(access.ptr, 'r', access.len) != NULL,
+                                    .may_write = memchr(access.ptr, 'w', access.len) != NULL};
+    if (unit->device_count == RG_UNIT_DEVICES_MAX ||
+        !rg_words_copy(device.node, sizeof device.node, rg_words_bare(node))) {
+        unit->devices_cut = true;
+        return;
+    }
+    unit->devices[unit->device_count++] = device;
+}
+
 static void set_order(struct rg_unit *unit, struct span value)
 {
     unit->after_lnet |= rg_words_has(value, ' ', "lnet.service");
@@ -155,6 +188,10 @@ void rg_unit_parse(struct span text, struct rg_unit *unit)
             add_environment_file(unit, value);
         } else if (in_service && rg_span_is(name, "PrivateDevices")) {
             unit->private_devices = is_yes(value);
+        } else if (in_service && rg_span_is(name, "DevicePolicy")) {
+            set_device_policy(unit, value);
+        } else if (in_service && rg_span_is(name, "DeviceAllow")) {
+            add_device(unit, value);
         } else if (in_service && rg_span_is(name, "Group")) {
             rg_words_copy(unit->group, sizeof unit->group, value);
         } else if (in_service && rg_span_is(name, "SupplementaryGroups")) {

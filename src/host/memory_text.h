@@ -15,8 +15,15 @@
 /* The row "Max locked memory" of /proc/PID/limits, in bytes or RG_WORDS_UNLIMITED. */
 bool rg_limit_locked_parse(struct span text, uint64_t *ret_soft, uint64_t *ret_hard);
 
-#define RG_UNIT_FILES_MAX 8
-#define RG_UNIT_TEXT_MAX  255
+#define RG_UNIT_FILES_MAX   8
+#define RG_UNIT_TEXT_MAX    255
+#define RG_UNIT_DEVICES_MAX 32
+
+/* A DeviceAllow=: a node's path, "char-NAME" or "block-NAME". */
+struct rg_unit_device {
+    char node[RG_UNIT_TEXT_MAX + 1];
+    bool may_read, may_write;
+};
 
 /* What of a systemd service concerns us. Start from all zero; feed the unit file, then each drop-in
  * in systemd's order: later assignments win, an empty one resets. */
@@ -38,8 +45,13 @@ struct rg_unit {
     } environment_files[RG_UNIT_FILES_MAX];
     size_t environment_file_count;
     bool private_devices; /* hides /dev/infiniband */
-    bool after_lnet;      /* After= or Requires= names lnet.service */
-    bool after_network;   /* After= names network-online.target, network.target or an RDMA target */
+    /* AUTO: all nodes, or those listed where any are listed */
+    enum { RG_UNIT_DEVICES_AUTO, RG_UNIT_DEVICES_CLOSED, RG_UNIT_DEVICES_STRICT } device_policy;
+    struct rg_unit_device devices[RG_UNIT_DEVICES_MAX];
+    size_t device_count;
+    bool devices_cut;   /* there were more, or one that is too long */
+    bool after_lnet;    /* After= or Requires= names lnet.service */
+    bool after_network; /* After= names network-online.target, network.target or an RDMA target */
 };
 
 void rg_unit_parse(struct span text, struct rg_unit *unit);

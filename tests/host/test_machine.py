@@ -338,6 +338,45 @@ def test_who_may_open_the_nodes(tmp_path, verdict, word, changes):
     assert word in found[0]["summary"] + found[0].get("value", ""), found
 
 
+NODES = {MODES: "uverbs0 666 0 0 major::231\nrdma_cm 666 0 0 major::10", USER: "991 991",
+         "/proc/devices": "Character devices:\n  1 mem\n 10 misc\n231 infiniband_verbs\n231 infiniband_mad\n"
+                          "\nBlock devices:\n  7 loop\n"}
+ROOT = "[Service]\nExecStart=/usr/bin/app\nLimitMEMLOCK=infinity\n"
+CM = "DeviceAllow=/dev/infiniband/rdma_cm rw\n"
+
+DEVICES = [
+    # What a unit forbids, it forbids root too.
+    (["fail", "fail"], "hides", ROOT + "PrivateDevices=yes\n" + CM, {}),
+    (["fail", "fail"], "forbids", ROOT + "DevicePolicy=closed\n", {}),
+    (["fail", "fail"], "forbids", UNIT + "DeviceAllow=/dev/null\n", {}),
+    ([], "", ROOT + "DevicePolicy=auto\n", {}),
+    (["fail"], "uverbs0", ROOT + "DevicePolicy=strict\n" + CM, {}),
+    ([], "", ROOT + CM + "DeviceAllow=char-infiniband_verbs rw\n", {}),
+    ([], "", ROOT + CM + "DeviceAllow=char-infiniband*\n", {}),
+    ([], "", ROOT + "DeviceAllow=char-misc rw\nDeviceAllow=/dev/infiniband/uverbs0 rwm\n", {}),
+    (["ok"], "may open", UNIT + CM + "DeviceAllow=char-infiniband_verbs\n", {}),
+    # No group is called so, whatever is often written.
+    (["fail"], "uverbs0", ROOT + CM + "DeviceAllow=char-infiniband rw\n", {}),
+    (["fail"], "uverbs0", ROOT + CM + "DeviceAllow=char-infiniband_verbs r\n", {}),
+    (["fail"], "uverbs0", ROOT + CM + "DeviceAllow=block-infiniband_verbs rw\n", {}),
+    # An empty one takes the earlier ones back.
+    ([], "", ROOT + "DeviceAllow=/dev/null\nDeviceAllow=\n", {}),
+    (["skip"], "cannot be told", ROOT + CM + "DeviceAllow=char-infiniband_verbs rw\n", {"/proc/devices": None}),
+    (["skip"], "cannot be told", ROOT + CM + "DeviceAllow=/dev/infiniband/%i rw\n", {}),
+]
+
+
+@pytest.mark.parametrize("verdicts, word, unit, changes", DEVICES, ids=range(len(DEVICES)))
+def test_what_the_unit_lets_a_service_open(tmp_path, verdicts, word, unit, changes):
+    tree = mutate(mutate(service_host(), {APP: unit, **NODES}), changes)
+    found = [f for f in forest.findings(forest.judge(tree, tmp_path, "--unit", "app"), "UVERBS")
+             if f.get("subject") == "app.service"]
+    assert [f["verdict"] for f in found] == verdicts, found
+    assert word in "".join(f["summary"] for f in found), found
+    if "fail" in verdicts:
+        assert "DeviceAllow=char-infiniband_verbs rw" in found[0]["remedy"]
+
+
 def test_limit_of_a_service_that_does_not_run(tmp_path):
     tree = mutate(service_host(), {f"{SERVICE}/cgroup.procs": None})
     options = ["--unit", "app", "--memory", "16G"]

@@ -1,4 +1,5 @@
 /* Texts of limits, units, control groups, mounts and interrupts. */
+#include "host/device_policy.h"
 #include "host/irq_text.h"
 #include "host/memory_text.h"
 #include "host/mount_text.h"
@@ -18,6 +19,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rg_unit_parse(text, &unit);
     rg_unit_parse(text, &unit);
     assert(unit.environment_file_count <= RG_UNIT_FILES_MAX);
+    assert(unit.device_count <= RG_UNIT_DEVICES_MAX);
+    struct rg_char_devices *devices = malloc(sizeof *devices);
+    bool is_list = rg_char_devices_parse(text, devices);
+    assert(is_list || devices->count == 0);
+    (void)rg_unit_device(&unit, devices, "/dev/infiniband/uverbs0", 231);
+    free(devices);
     rg_meminfo_parse(text, &memory);
     (void)rg_cgroup_path_parse(text, NULL, path, sizeof path);
     (void)rg_cgroup_path_parse(text, "rdma", path, sizeof path);
