@@ -383,20 +383,105 @@ static void judge_mlx5_ecn(const struct rg_host_facts *facts, const struct rg_lo
                                                                   : &link->ecn_np.at);
 }
 
+/* The file's directory. */
+static struct span directory_of(const struct rg_reading *at)
+{
+    const char *slash = strrchr(at->path, '/');
+    return rg_span(at->path, slash ? (size_t)(slash - at->path) : 0);
+}
+
+static void mend_ecn(struct rg_finding *finding, const struct rg_lossless_link *link)
+{
+    struct span directory = directory_of(&link->cc_on.at);
+    if (is_ionic(link)) {
+        rg_find_remedy(finding, "nicctl update dcqcn -r %s -i 1 --cnp-dscp %d", link->rdma,
+                       CNP_DSCP);
+        rg_find_remedy(finding, "nicctl show dcqcn   # must say Enabled then");
+    } else if (link->family == RG_NIC_ICE && strstr(link->cc_on.at.path, "/parameters/")) {
+        rg_find_remedy(finding,
+                       "echo 'options irdma dcqcn_enable=1' >/etc/modprobe.d/irdma-dcqcn.conf");
+        rg_find_remedy(finding,
+                       "modprobe -r irdma && modprobe irdma   # ends all RDMA connections");
+    } else if (link->family == RG_NIC_ICE) {
+        rg_find_remedy(finding, "echo 1 >%s", link->cc_on.at.path);
+    } else if (strstr(link->cc_on.at.path, "/debug/")) {
+        rg_find_remedy(finding, "echo 1 >%.*s/enable_cc; echo 1 >%.*s/tos_ecn",
+                       RG_SPAN_ARG(directory), RG_SPAN_ARG(directory));
+    } else {
+        rg_find_remedy(finding, "cd %.*s", RG_SPAN_ARG(directory));
+        rg_find_remedy(finding, "echo -n 0x1 >ecn_marking; echo -n 0x1 >ecn_enable; echo -n 1 "
+                                ">cc_mode; echo -n 0x1 >apply");
+    }
+}
+
+/* What is known of drivers other than mlx5's. */
+static void judge_other_ecn(const struct rg_lossless_link *link, struct rg_findings *findings)
+{
+    bool has_marks = rg_reading_ok(&link->cc_marks.at);
+    bool on = link->cc_on.value != 0 && (!has_marks || link->cc_marks.value != 0);
+    struct rg_finding *finding =
+        on ? rg_find(findings, RG_VERDICT_OK, link->netdev, "On.")
+           : rg_find(findings, RG_VERDICT_WARN, link->netdev,
+                     link->cc_on.value == 0
+                         ? "Congestion control is off."
+                         : "Congestion control is on, but packets are not marked for it.");
+    rg_find_value(finding, has_marks ? "enabled %d, marks %d" : "enabled %d",
+                  (int)link->cc_on.value, (int)link->cc_marks.value);
+    rg_find_where(finding, &link->cc_on.at);
+    if (!on) {
+        mend_ecn(finding, link);
+    }
+}
+
+/* Why nothing is known, and how a person can look. */
+static void skip_other_ecn(const struct rg_lossless_link *link, struct rg_findings *findings)
+{
+    const struct rg_reading *at = &link->cc_on.at;
+    struct rg_finding *finding;
+    if (at->state != RG_READ_MISSING && at->state != RG_READ_NOT_ASKED) {
+        finding = rg_find_unread(findings, link->netdev, at);
+    } else if (link->family == RG_NIC_ICE) {
+        finding = rg_find(findings, RG_VERDICT_SKIP, link->netdev,
+                          "The kernel's own irdma has no setting for it and does not tell; Intel's "
+                          "irdma has dcqcn_enable. See CNP-HANDLED.");
+    } else if (link->family == RG_NIC_BNXT) {
+        finding = rg_find(findings, RG_VERDICT_SKIP, link->netdev,
+                          "Neither debugfs (the kernel's driver, since Linux 6.15) nor configfs "
+                          "(Broadcom's own) has its parameters. See CNP-HANDLED.");
+    } else if (is_ionic(link)) {
+        finding = rg_find(findings, RG_VERDICT_SKIP, link->netdev,
+                          "Only nicctl tells, which is not installed. See CNP-HANDLED.");
+    } else {
+        finding = rg_find(findings, RG_VERDICT_SKIP, link->netdev,
+                          "Where this driver tells it is not known. See CNP-HANDLED.");
+    }
+    if (link->family == RG_NIC_ICE) {
+        rg_find_remedy(finding,
+                       "modinfo -p irdma | grep dcqcn   # nothing: it has no such setting");
+    } else if (is_ionic(link)) {
+        rg_find_remedy(finding, "nicctl show dcqcn   # as root");
+    } else if (link->family == RG_NIC_BNXT) {
+        rg_find_remedy(
+            finding,
+            "cat /sys/kernel/debug/bnxt_re/%s/cc_config/enable_cc   # as root, or:", link->pci);
+        rg_find_remedy(finding,
+                       "mkdir -p /sys/kernel/config/bnxt_re/%s && cat "
+                       "/sys/kernel/config/bnxt_re/%s/ports/1/cc/ecn_enable",
+                       link->rdma[0] ? link->rdma : "DEVICE",
+                       link->rdma[0] ? link->rdma : "DEVICE");
+    }
+}
+
 void judge_ecn(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     for (size_t i = 0; i < facts->lossless.count; i++) {
         const struct rg_lossless_link *link = &facts->lossless.links[i];
         if (link->family == RG_NIC_MLX5) {
             judge_mlx5_ecn(facts, link, findings);
+        } else if (rg_reading_ok(&link->cc_on.at)) {
+            judge_other_ecn(link, findings);
         } else {
-            struct rg_finding *finding =
-                rg_find(findings, RG_VERDICT_SKIP, link->netdev,
-                        "No file of this driver tells whether congestion control is on; see "
-                        "CNP-HANDLED.");
-            if (is_ionic(link)) {
-                rg_find_remedy(finding, "nicctl show dcqcn   # as root");
-            }
+            skip_other_ecn(link, findings);
         }
     }
 }

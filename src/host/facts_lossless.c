@@ -178,11 +178,52 @@ static void read_documents(struct rg_source *source, struct rg_lossless_link *li
     }
 }
 
+/* The kernel's driver since Linux 6.15 has them in debugfs; Broadcom's own in configfs, where they
+ * are only once somebody has made the device's directory. */
+static void read_bnxt_congestion(struct rg_source *source, struct rg_lossless_link *link)
+{
+    const char *debugfs = "/sys/kernel/debug/bnxt_re", *configfs = "/sys/kernel/config/bnxt_re";
+    struct rg_number on, marks;
+    rg_source_number(source, &link->cc_on, "%s/%s/cc_config/enable_cc", debugfs, link->pci);
+    rg_source_number(source, &link->cc_marks, "%s/%s/cc_config/tos_ecn", debugfs, link->pci);
+    if (rg_reading_ok(&link->cc_on.at) || !link->rdma[0]) {
+        return;
+    }
+    rg_source_number(source, &on, "%s/%s/ports/1/cc/ecn_enable", configfs, link->rdma);
+    rg_source_number(source, &marks, "%s/%s/ports/1/cc/ecn_marking", configfs, link->rdma);
+    if (rg_reading_ok(&on.at)) {
+        link->cc_on = on;
+        link->cc_marks = marks;
+    }
+}
+
+/* Intel's own irdma only; the kernel's has nothing of the kind. */
+static void read_irdma_congestion(struct rg_source *source, struct rg_lossless_link *link)
+{
+    struct rg_text parameter;
+    rg_source_number(source, &link->cc_on, "/sys/kernel/config/irdma/%s/roce_dcqcn_enable",
+                     link->rdma[0] ? link->rdma : "-");
+    if (rg_reading_ok(&link->cc_on.at)) {
+        return;
+    }
+    rg_source_text(source, &parameter, "/sys/module/irdma/parameters/dcqcn_enable");
+    link->cc_on = (struct rg_number){.at = parameter.at,
+                                     .value = parameter.text[0] == 'Y' || parameter.text[0] == '1'};
+}
+
 static void read_congestion(struct rg_source *source, const struct rg_host_plan *plan,
                             struct rg_lossless_link *link)
 {
     RG_CLEANUP(rg_names_free) struct rg_names names;
     const char *base = "/sys/class/net";
+    if (link->family == RG_NIC_BNXT) {
+        read_bnxt_congestion(source, link);
+        return;
+    }
+    if (link->family == RG_NIC_ICE) {
+        read_irdma_congestion(source, link);
+        return;
+    }
     rg_source_number(source, &link->ecn_np, "%s/%s/ecn/roce_np/enable/%u", base, link->netdev,
                      plan->roce_priority);
     rg_source_number(source, &link->ecn_rp, "%s/%s/ecn/roce_rp/enable/%u", base, link->netdev,
@@ -226,6 +267,8 @@ static void add_links(struct rg_source *source, struct rg_host_facts *facts, con
     memcpy(link->netdev, netdev->name, sizeof link->netdev);
     snprintf(link->pci, sizeof link->pci, "%s", netdev->pci.text);
     link->family = netdev->family;
+    const struct rg_rdma_device *rdma = rg_host_rdma_of_pci(&facts->devices, link->pci);
+    snprintf(link->rdma, sizeof link->rdma, "%s", rdma ? rdma->name : "");
     read_documents(source, link);
     read_congestion(source, &facts->plan, link);
 }
@@ -260,6 +303,38 @@ static void ask_cards(struct rg_source *source, struct rg_host_lossless *lossles
     }
 }
 
+/* Pensando's driver tells nothing; the cards do, through their own command. */
+static void ask_cards_for_congestion(struct rg_source *source, struct rg_host_lossless *lossless)
+{
+    static const char *const argv[] = {"nicctl", "show", "dcqcn", NULL};
+    RG_BUF(text, DOCUMENT_BYTES);
+    struct rg_reading at;
+    rg_source_command(source, "cmd/nicctl-show-dcqcn", argv, PROBE_MS, &text, &at);
+    for (size_t i = 0; i < lossless->count; i++) {
+        struct rg_lossless_link *link = &lossless->links[i];
+        bool is_on;
+        if (link->family != RG_NIC_IONIC) {
+            continue;
+        }
+        link->cc_on.at = at;
+        if (rg_reading_ok(&at) && rg_nicctl_dcqcn(rg_buf_span(&text), link->rdma, &is_on)) {
+            link->cc_on.value = is_on;
+        } else if (rg_reading_ok(&at)) {
+            link->cc_on.at.state = RG_READ_MALFORMED;
+        }
+    }
+}
+
+static bool has_ionic(const struct rg_host_lossless *lossless)
+{
+    for (size_t i = 0; i < lossless->count; i++) {
+        if (lossless->links[i].family == RG_NIC_IONIC) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void rg_host_read_lossless(struct rg_source *source, struct rg_host_facts *facts)
 {
     for (size_t i = 0; i < facts->ports.count; i++) {
@@ -275,6 +350,9 @@ void rg_host_read_lossless(struct rg_source *source, struct rg_host_facts *facts
             ask_cards(source, &facts->lossless);
             break;
         }
+    }
+    if (has_ionic(&facts->lossless)) {
+        ask_cards_for_congestion(source, &facts->lossless);
     }
     facts->lossless.lldpad_runs = rg_source_exists(source, "/run/lldpad.pid");
     facts->lossless.lldpd_runs =

@@ -24,6 +24,10 @@ struct rg_lossless_link {
     bool has_firmware_lldp, firmware_lldp;
     struct rg_number ecn_np, ecn_rp; /* OFED's files for the planned priority */
     struct rg_reading cc_at;         /* debugfs of the upstream driver: the directory */
+    /* Of other drivers: whether congestion control is on, and packets are marked for it; each in
+     * the place that its reading names. */
+    struct rg_number cc_on, cc_marks;
+    char rdma[RG_HOST_DEVICE_MAX + 1]; /* the RDMA device on it, "" when not known */
 };
 
 struct rg_host_lossless {

@@ -165,3 +165,24 @@ const struct rg_dcb *rg_nicctl_find(const struct rg_nicctl *nicctl, const char *
     const struct rg_dcb *own = address[0] ? common(nicctl, address) : NULL;
     return own || nicctl->cut ? own : common(nicctl, NULL);
 }
+
+bool rg_nicctl_dcqcn(struct span text, const char *rdma, bool *ret_on)
+{
+    struct span line, name, value;
+    bool is_its = false, is_known = false, is_on = false;
+    while (rg_words_line(&text, &line)) {
+        if (!rg_words_pair(line, ':', &name, &value)) {
+            continue;
+        }
+        if (rg_span_is(name, "ROCE device")) {
+            is_its = rg_span_is(value, rdma);
+        } else if (rg_span_is(name, "NIC")) {
+            is_its = false;
+        } else if (is_its && rg_span_is(name, "Status")) {
+            is_known |= rg_span_is(value, "Enabled") || rg_span_is(value, "Disabled");
+            is_on |= rg_span_is(value, "Enabled");
+        }
+    }
+    *ret_on = is_on;
+    return is_known;
+}

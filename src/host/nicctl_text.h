@@ -1,6 +1,6 @@
 /*
- * `nicctl show qos`: what AMD Pensando cards do with priorities. Their driver has no DCB, so that
- * the kernel cannot be asked. Pure.
+ * `nicctl show qos` and `nicctl show dcqcn`: what AMD Pensando cards do with priorities. Their
+ * driver has no DCB, so that the kernel cannot be asked. Pure.
  */
 #ifndef RG_HOST_NICCTL_TEXT_H
 #define RG_HOST_NICCTL_TEXT_H
@@ -27,6 +27,12 @@ struct rg_nicctl {
 
 /* False when no port in the text tells its PFC. Numbers out of range are left out. */
 bool rg_nicctl_parse(struct span text, struct rg_nicctl *ret_nicctl);
+
+/*
+ * `nicctl show dcqcn`: whether congestion control of the RDMA device is on, in any of its profiles.
+ * False when the device is not told of.
+ */
+bool rg_nicctl_dcqcn(struct span text, const char *rdma, bool *ret_on);
 
 /*
  * The settings of an interface: those of the card at `address`, else those of all cards where they

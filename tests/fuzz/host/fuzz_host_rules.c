@@ -16,6 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)rg_firewall_blocks(firewall, firewall->ranges[i].tcp, firewall->ranges[i].first);
     }
     (void)rg_firewall_blocks(firewall, false, 4791);
+    bool is_on;
+    (void)rg_nicctl_dcqcn(text, "ionic_0", &is_on);
     bool known = rg_nicctl_parse(text, nicctl);
     assert(nicctl->count <= RG_NICCTL_PORTS_MAX && (nicctl->count || !known));
     for (size_t i = 0; i < nicctl->count; i++) {
