@@ -106,6 +106,14 @@ struct rg_client_options {
     bool mixed_range_replies;
     const char *dc_key_file; /* with the access key of dc in hex, the same as the server's; default:
                                 the key that everybody knows */
+    /* Of the packets of dc and rc; environment variables RAILGATE_RDMA_MTU and so on do the same.
+     */
+    unsigned mtu;           /* 256, 512, 1024, 2048, 4096 bytes; default: the port's active one */
+    unsigned hop_limit;     /* 1 to 255; default 64 */
+    unsigned service_level; /* InfiniBand, 0 to 15; default 0 */
+    const char
+        *traffic_class;    /* "auto" or "0" to "255"; default auto: by the host's DCB settings */
+    const char *gid_index; /* "auto" or "0" to "255"; default auto: chosen by rule */
 };
 
 RG_CLIENT_API int rg_client_open(const struct rg_client_options *options,

@@ -164,6 +164,11 @@ int rg_cli_open(const struct rg_cli_remote *remote, struct rg_client **ret_clien
         .path = remote->path,
         .transports = remote->transports,
         .device = remote->device,
+        .traffic_class = remote->traffic_class,
+        .gid_index = remote->gid_index,
+        .mtu = (unsigned)RG_MIN(remote->mtu, (uint64_t)UINT32_MAX),
+        .hop_limit = (unsigned)RG_MIN(remote->hop_limit, (uint64_t)UINT32_MAX),
+        .service_level = (unsigned)RG_MIN(remote->service_level, (uint64_t)UINT32_MAX),
         .part_size = remote->part_size,
         .parallel = (unsigned)RG_MIN(remote->parallel, (uint64_t)UINT32_MAX),
         .retries = remote->no_retries ? RG_NO_RETRIES

@@ -54,6 +54,11 @@ struct rg_cli_remote {
     const char *ca_file;
     const char *transports;
     const char *device;
+    const char *traffic_class;
+    const char *gid_index;
+    uint64_t mtu;
+    uint64_t hop_limit;
+    uint64_t service_level;
     enum rg_path_choice path;
     uint64_t part_size;
     uint64_t parallel;
@@ -91,6 +96,11 @@ struct rg_cli_remote {
         {"transports",         0,      RG_CLI_TEXT,                                                  \
          &(remote).transports, "LIST", "of dc, rc, ofi: those that may be used, in order"},          \
         {"device", 0, RG_CLI_TEXT, &(remote).device, "NAME", "RDMA device or libfabric provider"},   \
+        {"rdma-mtu", 0, RG_CLI_NUMBER, &(remote).mtu, "BYTES", "path MTU of dc and rc; the port's"}, \
+        {"rdma-hop-limit", 0, RG_CLI_NUMBER, &(remote).hop_limit, "N", "of dc and rc packets; 64"},  \
+        {"rdma-service-level", 0, RG_CLI_NUMBER, &(remote).service_level, "N", "of InfiniBand; 0"},  \
+        {"rdma-traffic-class", 0, RG_CLI_TEXT, &(remote).traffic_class, "N", "of dc and rc; auto"},  \
+        {"rdma-gid-index", 0, RG_CLI_TEXT, &(remote).gid_index, "N", "of the local GID; auto"},      \
         {"part-size", 0, RG_CLI_SIZE, &(remote).part_size, "SIZE", "of multipart transfers; 64M"},   \
         {"parallel", 0, RG_CLI_NUMBER, &(remote).parallel, "N", "parts of one object in flight; 8"}, \
         {"retries", 0, RG_CLI_NUMBER, &(remote).retries, "N", "of a request; 3"},                    \

@@ -222,6 +222,11 @@ int rg_piece_fail_declined(struct rg_client *client, const char *reason, struct 
     if (failure->status == RG_STATUS_RDMA_DECLINED && failure->message[0]) {
         return rg_failure_context(failure, "The transfer cannot be made by RDMA (%s)", reason);
     }
+    char fault[RG_ERROR_MESSAGE_MAX];
+    if (strcmp(reason, "rail-down") == 0 && rg_rails_fault(client->rails, fault)) {
+        return rg_failure_set(failure, RG_STATUS_RDMA_DECLINED,
+                              "The transfer cannot be made by RDMA: rail-down (%s).", fault);
+    }
     return rg_failure_set(failure, RG_STATUS_RDMA_DECLINED,
                           "The transfer cannot be made by RDMA: %s.", reason);
 }

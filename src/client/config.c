@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "rdma/dc_key.h"
+#include "rdma/transport.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +33,7 @@
 #define DEFAULT_RETRIES    3
 #define DEFAULT_PART_SIZE  ((uint64_t)64 << 20)
 #define DEFAULT_PARALLEL   8
+#define DEFAULT_HOP_LIMIT  64
 #define NAME_BYTES_MAX     255u
 #define PATH_BYTES_MAX     4096u
 
@@ -507,6 +509,90 @@ static int choose_dc_key(const struct sources *sources, struct rg_config *config
     return 0;
 }
 
+/* ---- Packets of dc and rc ---- */
+
+/* The option, or else the variable, as a number; `automatic` where neither is given, or "auto". */
+static int choose_word(const struct sources *sources, const char *option, const char *name,
+                       const char *variable_name, int automatic, uint64_t most, int *ret_value,
+                       struct rg_failure *failure)
+{
+    uint64_t value;
+    const char *text = first(option, variable(sources, variable_name));
+    *ret_value = automatic;
+    if (!text || strcmp(text, "auto") == 0) {
+        return 0;
+    }
+    if (!rg_span_to_u64(rg_span_text(text), &value) || value > most) {
+        return rg_failure_set(failure, RG_STATUS_USAGE,
+                              "%s is \"%.40s\", and must be auto or a number up to %llu.", name,
+                              text, (unsigned long long)most);
+    }
+    *ret_value = (int)value;
+    return 0;
+}
+
+static bool is_mtu(int bytes)
+{
+    return bytes == 0 || bytes == 256 || bytes == 512 || bytes == 1024 || bytes == 2048 ||
+           bytes == 4096;
+}
+
+static int choose_packets(const struct sources *sources, struct rg_config *config,
+                          struct rg_failure *failure)
+{
+    const struct rg_client_options *options = sources->options;
+    const struct {
+        const char *option, *name, *variable;
+        int automatic;
+        uint64_t most;
+        int *value;
+    } words[] = {
+        {options->traffic_class, "traffic_class", "RAILGATE_RDMA_TRAFFIC_CLASS", RG_RAIL_AUTO, 255,
+         &config->traffic_class},
+        {options->gid_index, "gid_index", "RAILGATE_RDMA_GID_INDEX", RG_RAIL_AUTO, 255,
+         &config->gid_index},
+    };
+    int mtu = 0;
+    int hop_limit = 0;
+    int level = 0;
+    const struct {
+        unsigned option;
+        const char *name, *variable;
+        int automatic;
+        uint64_t most;
+        int *value;
+    } numbers[] = {
+        {options->mtu, "mtu", "RAILGATE_RDMA_MTU", 0, 4096, &mtu},
+        {options->hop_limit, "hop_limit", "RAILGATE_RDMA_HOP_LIMIT", DEFAULT_HOP_LIMIT, 255,
+         &hop_limit},
+        {options->service_level, "service_level", "RAILGATE_RDMA_SERVICE_LEVEL", 0, 15, &level},
+    };
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < RG_ARRAY_LENGTH(words); i++) {
+        rc = choose_word(sources, words[i].option, words[i].name, words[i].variable,
+                         words[i].automatic, words[i].most, words[i].value, failure);
+    }
+    for (size_t i = 0; rc == 0 && i < RG_ARRAY_LENGTH(numbers); i++) {
+        char text[16] = "";
+        if (numbers[i].option) {
+            snprintf(text, sizeof text, "%u", numbers[i].option);
+        }
+        rc = choose_word(sources, text, numbers[i].name, numbers[i].variable, numbers[i].automatic,
+                         numbers[i].most, numbers[i].value, failure);
+    }
+    if (rc == 0 && !is_mtu(mtu)) {
+        rc = rg_failure_set(failure, RG_STATUS_USAGE,
+                            "mtu is %d, and must be 256, 512, 1024, 2048 or 4096.", mtu);
+    }
+    if (rc == 0 && hop_limit == 0) {
+        rc = rg_failure_set(failure, RG_STATUS_USAGE, "hop_limit must not be 0.");
+    }
+    config->mtu = (uint32_t)mtu;
+    config->hop_limit = (uint8_t)hop_limit;
+    config->service_level = (uint8_t)level;
+    return rc;
+}
+
 static int choose_all(struct sources *sources, struct rg_config *config, struct rg_failure *failure)
 {
     const struct rg_client_options *options = sources->options;
@@ -528,6 +614,10 @@ static int choose_all(struct sources *sources, struct rg_config *config, struct 
     if (rc == 0) {
         rc = choose_dc_key(sources, config, failure);
     }
+    if (rc == 0) {
+        rc = choose_packets(sources, config, failure);
+    }
+    config->names_transports = first(options->transports, NULL) != NULL;
     if (rc == 0) {
         rc = choose_transports(first(options->transports, DEFAULT_TRANSPORTS), config, failure);
     }

@@ -37,10 +37,16 @@ struct rg_config {
     bool mixed_range_replies;
     bool has_dc_key;
     uint64_t dc_key;
+    uint32_t mtu; /* 0: the port's */
+    uint8_t hop_limit;
+    uint8_t service_level;
+    int traffic_class; /* RG_RAIL_AUTO: by the host's DCB settings */
+    int gid_index;     /* RG_RAIL_AUTO: by rule */
     enum rg_path_choice path;
     enum rg_transport_kind kinds[RG_TRANSPORT_COUNT]; /* in order of preference */
     size_t kind_count;
-    bool pushes; /* rc speaks hipobj-rc-v2 */
+    bool names_transports; /* the caller did, not the default */
+    bool pushes;           /* rc speaks hipobj-rc-v2 */
     uint32_t connect_timeout_ms;
     uint32_t request_timeout_ms;
     uint32_t retries;

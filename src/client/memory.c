@@ -53,6 +53,11 @@ static unsigned access_for(const struct rg_memory *memory, const struct rg_clien
     return BOTH_WAYS | (rg_push_is_wanted(memory->client, rail) ? RG_ACCESS_LOCAL : 0);
 }
 
+static int fail_closed(struct rg_error *err)
+{
+    return rg_failf(err, RG_SERVICE_UNAVAILABLE, "The rail could not be opened yet.");
+}
+
 /* Memory that may only be read is good for PUT all the same. */
 static int register_bytes(struct rg_memory *memory, struct rg_client_rail *rail,
                           const struct rg_rail_life *life, struct rg_region **ret_region,
@@ -72,6 +77,9 @@ static int register_host(struct rg_memory *memory, struct rg_client_rail *rail,
 {
     struct rg_memory_region *region = &memory->regions[rail->index];
     struct rg_rail_life *life = rg_rail_enter_life(rail);
+    if (!life) {
+        return fail_closed(err);
+    }
     int rc = register_bytes(memory, rail, life, &region->region, err);
     if (rc < 0) {
         rg_rail_leave_life(rail, life);
@@ -129,6 +137,9 @@ static int register_device_range(struct rg_memory *memory, struct rg_client_rail
 {
     struct rg_region *region = NULL;
     struct rg_rail_life *life = rg_rail_enter_life(rail);
+    if (!life) {
+        return fail_closed(err);
+    }
     int rc = register_exported(memory, rail, life, offset, length, &region, err);
     if (rc < 0 && rg_device_has_peermem(memory->device)) {
         rc = rg_region_register(life->rail, memory->address + offset, length,
@@ -155,6 +166,14 @@ static int register_whole(struct rg_memory *memory, struct rg_client_rail *rail,
     return rc;
 }
 
+/* All pieces under way must fit at once. */
+static void set_windowed(struct rg_memory *memory, const struct rg_client_rail *rail, uint64_t most)
+{
+    uint64_t piece = most / memory->client->config.parallel / DEVICE_PAGE * DEVICE_PAGE;
+    memory->windowed |= 1u << rail->index;
+    memory->piece_max = RG_MAX(piece, RG_PART_SIZE_MIN);
+}
+
 /*
  * The whole memory where the device's window onto PCI (BAR1) has room for it, else piece by piece;
  * one page is registered to see whether it can be done at all.
@@ -172,11 +191,18 @@ static int register_device(struct rg_memory *memory, struct rg_client_rail *rail
         return rc;
     }
     rg_memory_unlease(&lease);
-    /* All pieces under way must fit at once. */
-    uint64_t piece = most / memory->client->config.parallel / DEVICE_PAGE * DEVICE_PAGE;
-    memory->windowed |= 1u << rail->index;
-    memory->piece_max = RG_MAX(piece, RG_PART_SIZE_MIN);
+    set_windowed(memory, rail, most);
     return 0;
+}
+
+/* On a rail that is out: by what the device says of itself. */
+static void register_later(struct rg_memory *memory, const struct rg_client_rail *rail)
+{
+    uint64_t most = rg_device_window_max(memory->device);
+    memory->usable |= 1u << rail->index;
+    if (memory->size > most) {
+        set_windowed(memory, rail, most);
+    }
 }
 
 int rg_memory_register_device(struct rg_client *client, enum rg_memory_kind kind, void *address,
@@ -198,8 +224,11 @@ int rg_memory_register_device(struct rg_client *client, enum rg_memory_kind kind
     struct rg_error err = RG_ERROR_INIT;
     rc = rg_device_open(kind, (uint64_t)(uintptr_t)address, size, &memory->device, &err);
     for (size_t i = 0; rc == 0 && i < client->rails->count; i++) {
-        if (register_device(memory, &client->rails->rails[i], &err) == 0) {
+        struct rg_client_rail *rail = &client->rails->rails[i];
+        if (register_device(memory, rail, &err) == 0) {
             memory->usable |= 1u << i;
+        } else if (rg_rail_is_out(rail)) {
+            register_later(memory, rail);
         }
     }
     if (rc < 0 || (client->rails->count && !memory->usable)) {

@@ -49,7 +49,9 @@ struct rg_rail_life *rg_rail_enter_life(struct rg_client_rail *rail)
 {
     RG_MUST(pthread_mutex_lock(&rail->mutex));
     struct rg_rail_life *life = rail->life;
-    life->users++;
+    if (life) {
+        life->users++;
+    }
     RG_MUST(pthread_mutex_unlock(&rail->mutex));
     return life;
 }
@@ -93,23 +95,68 @@ static bool find_local_address(const struct rg_config *config, char *text, size_
     return is_found;
 }
 
+/* Providers have no place in a list of devices, and no device has their names. */
+static bool is_provider(const char *name)
+{
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(ofi_providers); i++) {
+        if (strcmp(name, ofi_providers[i]) == 0) {
+            return true;
+        }
+    }
+    return rg_ofi_is_over_ip(name) || strcmp(name, "shm") == 0 || strchr(name, ';');
+}
+
+/*
+ * Whether a rail that cannot be opened now may be there later: its port is down, or the device
+ * that the caller named, or a device for the transport that he named, is missing.
+ */
+static bool may_come(const struct rg_config *asked, const struct rg_transport *transport, int rc)
+{
+    if (rc == -RG_SERVICE_UNAVAILABLE) {
+        return true;
+    }
+    if (transport->kind == RG_TRANSPORT_OFI) {
+        return false;
+    }
+    return asked->device ? rc == -RG_SETTING && !is_provider(asked->device)
+                         : rc == -RG_RDMA_NOT_SUPPORTED && asked->names_transports;
+}
+
+static void begin_out(struct rg_client_rail *rail, const char *fault)
+{
+    rail->is_out = true;
+    rail->retry_delay_ms = RETRY_MS_MIN;
+    rail->retry_at_ms = rg_clock_ms() + RETRY_MS_MIN;
+    snprintf(rail->fault, sizeof rail->fault, "%s", fault);
+}
+
 static void open_rail(struct rg_rails *rails, const struct rg_config *asked,
                       const struct rg_transport *transport, const char *device, const char *address,
                       struct rg_buf *notes)
 {
     struct rg_rail_config config = RG_RAIL_CONFIG_INIT;
     config.dc_key = asked->has_dc_key ? asked->dc_key : config.dc_key;
+    config.mtu = asked->mtu;
+    config.hop_limit = asked->hop_limit;
+    config.traffic_class = asked->traffic_class;
+    config.gid_index = asked->gid_index;
+    config.service_level = asked->service_level;
     struct rg_error err = RG_ERROR_INIT;
     snprintf(config.device, sizeof config.device, "%s", device);
     snprintf(config.address, sizeof config.address, "%s", address);
     struct rg_client_rail *rail = &rails->rails[rails->count];
     *rail = (struct rg_client_rail){.transport = transport, .config = config};
-    if (open_life(rail, &rail->life, &err) < 0) {
+    int rc = open_life(rail, &rail->life, &err);
+    if (rc < 0 && !may_come(asked, transport, rc)) {
         rg_buf_addf(notes, "no %s%s%s: %s\n", transport->name, device[0] ? " " : "", device,
                     err.message);
         return;
     }
-    snprintf(rail->path, sizeof rail->path, "%s", rg_rail_path(rail->life->rail));
+    if (rc < 0) {
+        begin_out(rail, err.message);
+    } else {
+        snprintf(rail->path, sizeof rail->path, "%s", rg_rail_path(rail->life->rail));
+    }
     rail->index = rails->count++;
     RG_MUST(pthread_mutex_init(&rail->mutex, NULL));
     RG_MUST(pthread_cond_init(&rail->looked, NULL));
@@ -190,7 +237,7 @@ void rg_rails_close(struct rg_rails *rails)
             rail->idle = lane->next;
             rg_rail_drop_lane(lane);
         }
-        RG_ASSERT(rail->lane_count == 0 && rail->life->users == 1);
+        RG_ASSERT(rail->lane_count == 0 && (!rail->life || rail->life->users == 1));
         rg_rail_leave_life(rail, RG_TAKE(rail->life));
         RG_MUST(pthread_cond_destroy(&rail->looked));
         RG_MUST(pthread_mutex_destroy(&rail->mutex));
@@ -283,10 +330,7 @@ static void take_out(struct rg_client_rail *rail, const char *fault)
     RG_MUST(pthread_mutex_lock(&rail->mutex));
     struct rg_client_lane *idle = NULL;
     if (!rail->is_out) {
-        rail->is_out = true;
-        rail->retry_delay_ms = RETRY_MS_MIN;
-        rail->retry_at_ms = rg_clock_ms() + RETRY_MS_MIN;
-        snprintf(rail->fault, sizeof rail->fault, "%s", fault);
+        begin_out(rail, fault);
         /* What their queue pairs were paired with will be gone by then. */
         idle = RG_TAKE(rail->idle);
         rail->idle_count = 0;
@@ -310,6 +354,21 @@ bool rg_rail_is_out(struct rg_client_rail *rail)
     RG_MUST(pthread_mutex_lock(&rail->mutex));
     bool is_out = rail->is_out;
     RG_MUST(pthread_mutex_unlock(&rail->mutex));
+    return is_out;
+}
+
+bool rg_rails_fault(struct rg_rails *rails, char fault[RG_ERROR_MESSAGE_MAX])
+{
+    bool is_out = false;
+    for (size_t i = 0; i < rails->count && !is_out; i++) {
+        struct rg_client_rail *rail = &rails->rails[i];
+        RG_MUST(pthread_mutex_lock(&rail->mutex));
+        is_out = rail->is_out;
+        if (is_out) {
+            snprintf(fault, RG_ERROR_MESSAGE_MAX, "%s", rail->fault);
+        }
+        RG_MUST(pthread_mutex_unlock(&rail->mutex));
+    }
     return is_out;
 }
 
@@ -343,6 +402,9 @@ static struct rg_rail_life *end_look(struct rg_client_rail *rail, int rc,
     if (renewed) {
         old = rail->life;
         rail->life = renewed;
+        if (!old) {
+            snprintf(rail->path, sizeof rail->path, "%s", rg_rail_path(renewed->rail));
+        }
     }
     if (rc < 0) {
         rail->retry_delay_ms = RG_MIN(rail->retry_delay_ms * 2, (uint64_t)RETRY_MS_MAX);
@@ -361,7 +423,7 @@ static void look_again(struct rg_client_rail *rail)
     struct rg_error err = RG_ERROR_INIT;
     struct rg_rail_life *renewed = NULL;
     struct rg_rail_life *life = rg_rail_enter_life(rail);
-    int rc = rg_rail_check(life->rail, &err);
+    int rc = life ? rg_rail_check(life->rail, &err) : -RG_SERVICE_UNAVAILABLE;
     rg_rail_leave_life(rail, life);
     if (rc < 0) {
         rc = open_life(rail, &renewed, &err);
@@ -504,9 +566,13 @@ void rg_rails_describe(struct rg_rails *rails, struct rg_buf *out)
         char reason[RG_REASON_MAX + 1] = "";
         bool is_declined_now = is_declined(rail, reason);
         struct rg_rail_life *life = rg_rail_enter_life(rail);
-        rg_buf_addf(out, "%s %s %s%s%s%s", rail->path, life->rail->device, life->rail->address,
-                    life->rail->is_hardware ? "" : " (not RDMA hardware)",
-                    is_declined_now ? "; declined by the gateway: " : "", reason);
+        if (life) {
+            rg_buf_addf(out, "%s %s %s%s%s%s", rail->path, life->rail->device, life->rail->address,
+                        life->rail->is_hardware ? "" : " (not RDMA hardware)",
+                        is_declined_now ? "; declined by the gateway: " : "", reason);
+        } else {
+            rg_buf_addf(out, "%s %s", rail->transport->name, rail->config.device);
+        }
         rg_rail_leave_life(rail, life);
         RG_MUST(pthread_mutex_lock(&rail->mutex));
         rg_buf_addf(out, "%s%s\n", rail->is_out ? "; out, and tried again: " : "",

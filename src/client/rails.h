@@ -4,7 +4,9 @@
  *
  * A rail whose device or port failed under a transfer is out: it is looked at again when somebody
  * wants it, at growing intervals, and opened anew when its device was gone. What is registered and
- * open on the old one keeps that alive until it is given back; so a rail has lives.
+ * open on the old one keeps that alive until it is given back; so a rail has lives. One whose port
+ * is down, or whose device was asked for by name and is missing, when the client is opened begins
+ * like that: out, and without a life.
  */
 #ifndef RG_CLIENT_RAILS_H
 #define RG_CLIENT_RAILS_H
@@ -46,10 +48,11 @@ struct rg_client_lane {
 struct rg_client_rail {
     const struct rg_transport *transport;
     struct rg_rail_config config;
-    char path[RG_RAIL_PATH_MAX + 1];
     size_t index;          /* in rg_rails */
     pthread_mutex_t mutex; /* guards what follows */
-    struct rg_rail_life *life;
+    /* Set with the first life, and then for good: whoever has chosen the rail may read it. */
+    char path[RG_RAIL_PATH_MAX + 1];
+    struct rg_rail_life *life; /* NULL: it has never been open */
     bool is_out;
     bool is_working;       /* a thread looks at it, without the mutex */
     pthread_cond_t looked; /* it has */
@@ -70,7 +73,7 @@ struct rg_rails {
 };
 
 /*
- * Opens what config->kinds asks for, in that order. A rail that cannot be opened is noted, nothing
+ * Opens what config->kinds asks for, in that order. A rail that is not to be had is noted, nothing
  * more: *ret_rails may have none. RG_STATUS_MEMORY.
  */
 int rg_rails_open(const struct rg_config *config,
@@ -101,7 +104,10 @@ void rg_rail_suspect(struct rg_client_rail *rail);
 /* Whether it is out now. */
 bool rg_rail_is_out(struct rg_client_rail *rail);
 
-/* The current life, for a registration; give it back with rg_rail_leave_life. */
+/* Why a rail is out: of the first that is. False when none is. */
+bool rg_rails_fault(struct rg_rails *rails, char fault[RG_ERROR_MESSAGE_MAX]);
+
+/* The current life, for a registration; give it back with rg_rail_leave_life. NULL: none yet. */
 struct rg_rail_life *rg_rail_enter_life(struct rg_client_rail *rail);
 /* NULL is allowed. Whoever leaves last closes it. */
 void rg_rail_leave_life(struct rg_client_rail *rail, struct rg_rail_life *life);

@@ -74,16 +74,21 @@ static int fake_load(struct rg_error *err)
 static int open_rail(const struct rg_rail_config *config, const char *path,
                      struct rg_rail **ret_rail, struct rg_error *err)
 {
-    if (fake_rail.is_down) {
-        return rg_failf(err, RG_SERVICE_UNAVAILABLE, "The fake port is down.");
-    }
     if (fake_rail.fail_open) {
         return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "The fake rail is not there.");
     }
     /* The client tries several providers; one is enough. */
-    if (config->device[0] && strcmp(config->device, "tcp") != 0) {
+    bool is_named = strcmp(config->device, "fake_0") == 0;
+    if (is_named && fake_rail.is_missing) {
+        return rg_failf(err, RG_SETTING, "There is no RDMA device named fake_0.");
+    }
+    if (config->device[0] && !is_named && strcmp(config->device, "tcp") != 0) {
         return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "No device \"%s\".", config->device);
     }
+    if (fake_rail.is_down) {
+        return rg_failf(err, RG_SERVICE_UNAVAILABLE, "The fake port is down.");
+    }
+    fake_rail.config = *config;
     struct rg_rail *rail = make(sizeof *rail);
     RG_ASSERT(rail);
     snprintf(rail->path, sizeof rail->path, "%s", path);

@@ -11,6 +11,7 @@
 
 struct fake_rail_knobs {
     atomic_bool fail_open;     /* rails cannot be opened */
+    atomic_bool is_missing;    /* the device fake_0 is not there */
     atomic_bool is_down;       /* ports are down: they come back as they were */
     atomic_uint gone;          /* devices were pulled out so often: rails from before are dead */
     atomic_bool fail_mint;     /* windows cannot be minted */
@@ -19,6 +20,7 @@ struct fake_rail_knobs {
     atomic_uint_least64_t dmabuf_max; /* larger dma-bufs are refused; 0: no limit */
 
     /* What happened */
+    struct rg_rail_config config;               /* of the last rail that was opened */
     atomic_uint rails, lanes, regions, windows; /* open now */
     atomic_uint mints, settled, unsettled, resets, pairings, dmabufs;
     atomic_uint progress_rounds;

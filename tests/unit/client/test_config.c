@@ -1,6 +1,7 @@
 /* Configuration: precedence, files of profiles, and everything that is refused with a sentence. */
 #include "client/config.h"
 #include "client/failure.h"
+#include "rdma/transport.h"
 
 #include "test.h"
 
@@ -338,6 +339,53 @@ static void test_dc_key(void **state)
     expect_failure(&options, RG_STATUS_USAGE, "/nonexistent/key");
 }
 
+static void test_packets(void **state)
+{
+    set_keys();
+    struct rg_client_options options = {0};
+    set("RAILGATE_RDMA_MTU", "2048");
+    set("RAILGATE_RDMA_HOP_LIMIT", "9");
+    set("RAILGATE_RDMA_SERVICE_LEVEL", "15");
+    set("RAILGATE_RDMA_TRAFFIC_CLASS", "0");
+    set("RAILGATE_RDMA_GID_INDEX", "auto");
+    struct rg_config config = expect(&options);
+    assert_int_equal(config.mtu, 2048);
+    assert_int_equal(config.hop_limit, 9);
+    assert_int_equal(config.service_level, 15);
+    assert_int_equal(config.traffic_class, 0);
+    assert_int_equal(config.gid_index, RG_RAIL_AUTO);
+    rg_config_free(&config);
+    options = (struct rg_client_options){
+        .mtu = 256, .hop_limit = 255, .traffic_class = "auto", .gid_index = "255"};
+    config = expect(&options); /* they outrank it */
+    assert_int_equal(config.mtu, 256);
+    assert_int_equal(config.hop_limit, 255);
+    assert_int_equal(config.traffic_class, RG_RAIL_AUTO);
+    assert_int_equal(config.gid_index, 255);
+    rg_config_free(&config);
+    static const struct {
+        struct rg_client_options options;
+        const char *name;
+    } bad[] = {
+        {{.mtu = 1500}, "mtu"},
+        {{.mtu = 8192}, "mtu"},
+        {{.hop_limit = 256}, "hop_limit"},
+        {{.service_level = 16}, "service_level"},
+        {{.traffic_class = "256"}, "traffic_class"},
+        {{.traffic_class = "-1"}, "traffic_class"},
+        {{.gid_index = "first"}, "gid_index"},
+        {{.gid_index = "256"}, "gid_index"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        expect_failure(&bad[i].options, RG_STATUS_USAGE, bad[i].name);
+    }
+    options = (struct rg_client_options){0};
+    set("RAILGATE_RDMA_HOP_LIMIT", "0");
+    expect_failure(&options, RG_STATUS_USAGE, "hop_limit");
+    set("RAILGATE_RDMA_HOP_LIMIT", "1 ");
+    expect_failure(&options, RG_STATUS_USAGE, "hop_limit");
+}
+
 static void test_messages_are_safe(void **state)
 {
     set_keys();
@@ -350,6 +398,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_defaults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_dc_key, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_packets, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_endpoints, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_endpoint_ranks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_credential_ranks, set_up, tear_down),

@@ -127,6 +127,25 @@ static void test_falls_back(void **state)
     assert_string_equal(bench->result.path, "http:rdma-off");
 }
 
+/* Registered before the rail could be opened. */
+static void test_rail_comes_later(void **state)
+{
+    struct bench *bench = *state;
+    struct rg_client_options options = bench_options(bench);
+    rg_client_close(RG_TAKE(bench->client));
+    fake_rail.is_down = true;
+    bench_open(bench, &options);
+    assert_ok(bench, add(bench, device, SIZE));
+    assert_int_equal(fake_rail.dmabufs, 0);
+    assert_ok(bench, put(bench, 0, SIZE, RG_PATH_AUTO));
+    assert_string_equal(bench->result.reason, "rail-down");
+    fake_rail.is_down = false;
+    assert_ok(bench, put(bench, 100, SIZE - 100, RG_PATH_RDMA_ONLY));
+    check_stored(bench, 100, SIZE - 100);
+    assert_true(bench->result.used_rdma);
+    assert_int_equal(fake_rail.dmabufs, 1);
+}
+
 static void test_piece_by_piece(void **state)
 {
     struct bench *bench = *state;
@@ -202,9 +221,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_by_rdma),        TEST(test_by_http),         TEST(test_falls_back),
-        TEST(test_piece_by_piece), TEST(test_no_export),       TEST(test_not_a_device),
-        TEST(test_no_library),     cmocka_unit_test(test_bar),
+        TEST(test_by_rdma),          TEST(test_by_http),    TEST(test_falls_back),
+        TEST(test_piece_by_piece),   TEST(test_no_export),  TEST(test_not_a_device),
+        TEST(test_rail_comes_later), TEST(test_no_library), cmocka_unit_test(test_bar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -841,6 +841,123 @@ static void test_rail_that_is_unreachable(void **state)
     expect_path(bench, "rdma:ofi:fake");
 }
 
+/* ---- Rails that are not there yet ---- */
+
+static void open_rc_as(struct bench *bench, struct rg_client_options *options)
+{
+    options->transports = "rc";
+    bench->s3->rail_path = "rc";
+    bench->s3->sessions = true;
+    bench_reopen(bench, options);
+}
+
+/* What is out when the client is opened is tried like what went out later; memory that was
+ * registered before is registered there when it is used. */
+static void expect_it_comes(struct bench *bench, atomic_bool *what, const char *why)
+{
+    unsigned regions = fake_rail.regions;
+    expect_path(bench, "http:rail-down");
+    expect_description(bench, "out, and tried again", true);
+    expect_description(bench, why, true);
+    assert_fails(bench, RG_STATUS_RDMA_DECLINED, put_as(bench, 100, RG_PATH_RDMA_ONLY));
+    assert_non_null(strstr(bench->failure.message, why));
+    *what = false;
+    assert_ok(bench, put_as(bench, 100, RG_PATH_RDMA_ONLY));
+    assert_string_equal(bench->result.path, "rdma:rc");
+    check_stored(bench, 100);
+    assert_ok(bench, get_as(bench, 100, RG_PATH_RDMA_ONLY));
+    assert_int_equal(fake_rail.regions, regions + 1);
+    expect_description(bench, "rc fake", true);
+    expect_description(bench, "out, and tried again", false);
+}
+
+static void test_rail_down_at_first(void **state)
+{
+    struct bench *bench = *state;
+    struct rg_client_options options = bench_options(bench);
+    fake_rail.is_down = true;
+    open_rc_as(bench, &options);
+    expect_it_comes(bench, &fake_rail.is_down, "The fake port is down.");
+}
+
+static void test_device_missing_at_first(void **state)
+{
+    struct bench *bench = *state;
+    struct rg_client_options options = bench_options(bench);
+    options.device = "fake_0";
+    fake_rail.is_missing = true;
+    open_rc_as(bench, &options);
+    expect_it_comes(bench, &fake_rail.is_missing, "There is no RDMA device named fake_0.");
+}
+
+static void test_transport_missing_at_first(void **state)
+{
+    struct bench *bench = *state;
+    struct rg_client_options options = bench_options(bench);
+    fake_rail.fail_open = true;
+    open_rc_as(bench, &options);
+    expect_it_comes(bench, &fake_rail.fail_open, "The fake rail is not there.");
+}
+
+/* Its time comes by itself, too. */
+static void test_rail_down_at_first_waits(void **state)
+{
+    struct bench *bench = *state;
+    struct rg_client_options options = bench_options(bench);
+    fake_rail.is_down = true;
+    open_rc_as(bench, &options);
+    fake_rail.is_down = false;
+    expect_path(bench, "http:rail-down");
+    usleep(1100000);
+    expect_path(bench, "rdma:rc");
+}
+
+/* Nobody asked for dc and rc by name, and "tcp" is none of their devices: that they are not here
+ * is no fault. The client closes without ever having had a rail. */
+static void test_nobody_asked(void **state)
+{
+    struct bench *bench = *state;
+    struct rg_client_options options = bench_options(bench);
+    fake_rail.fail_open = true;
+    options.transports = NULL;
+    bench_reopen(bench, &options);
+    expect_path(bench, "http:no-transport");
+    expect_description(bench, "out, and tried again", false);
+    options.device = "tcp";
+    options.transports = "dc,rc";
+    bench_reopen(bench, &options);
+    expect_path(bench, "http:no-transport");
+    fake_rail.fail_open = false;
+    fake_rail.is_down = true;
+    options.device = NULL;
+    bench_reopen(bench, &options);
+    expect_description(bench, "out, and tried again", true);
+}
+
+/* What the options and the environment say of packets reaches the rails. */
+static void test_packets(void **state)
+{
+    struct bench *bench = *state;
+    struct rg_client_options options = bench_options(bench);
+    bench_reopen(bench, &options);
+    assert_int_equal(fake_rail.config.mtu, 0);
+    assert_int_equal(fake_rail.config.hop_limit, 64);
+    assert_int_equal(fake_rail.config.service_level, 0);
+    assert_int_equal(fake_rail.config.traffic_class, RG_RAIL_AUTO);
+    assert_int_equal(fake_rail.config.gid_index, RG_RAIL_AUTO);
+    options.mtu = 1024;
+    options.hop_limit = 3;
+    options.service_level = 5;
+    options.traffic_class = "104";
+    options.gid_index = "7";
+    bench_reopen(bench, &options);
+    assert_int_equal(fake_rail.config.mtu, 1024);
+    assert_int_equal(fake_rail.config.hop_limit, 3);
+    assert_int_equal(fake_rail.config.service_level, 5);
+    assert_int_equal(fake_rail.config.traffic_class, 104);
+    assert_int_equal(fake_rail.config.gid_index, 7);
+}
+
 /* ---- hipobj-rc-v2 ---- */
 
 static void open_push(struct bench *bench)
@@ -1064,6 +1181,12 @@ int main(void)
         TEST(test_rail_is_opened_anew),
         TEST(test_rail_is_opened_anew_again),
         TEST(test_rail_that_is_unreachable),
+        TEST(test_rail_down_at_first),
+        TEST(test_device_missing_at_first),
+        TEST(test_transport_missing_at_first),
+        TEST(test_rail_down_at_first_waits),
+        TEST(test_nobody_asked),
+        TEST(test_packets),
         TEST(test_push_both_ways),
         TEST(test_push_ready_again),
         TEST(test_push_ready_is_bounded),
