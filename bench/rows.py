@@ -127,7 +127,7 @@ def put_bound(start, load, work, quick):
             runs = {name: [] for name in ("durable", "relaxed", "digest", "disk", "page_cache")}
             for _ in range(1 if quick else 3):
                 for name, gateway in (("durable", durable), ("relaxed", relaxed)):
-                    done = load(gateway, "PUT", size, 1, 600, 4, False, f"/{BUCKET}/{name}-", requests=count)
+                    done = load(gateway, "PUT", size, 1, 3600, 4, False, f"/{BUCKET}/{name}-", requests=count)
                     runs[name].append(done["seconds"] / done["requests"])
                 runs["disk"].append(plain_write_seconds(work / "plain", body, count, True))
                 runs["page_cache"].append(plain_write_seconds(work / "plain", body, count, False))
