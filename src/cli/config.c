@@ -14,7 +14,8 @@ void rg_cli_config_help(struct rg_buf *out)
     rg_buf_add_text(out, "\nTakes the options of `railgate serve` and reads the same file and "
                          "environment.\nOne line a setting: its name, its value, and where that "
                          "came from (default, file,\nenvironment, option). Secrets are not "
-                         "printed.\n\nExit status: 0, or 2 when a setting is not valid.\n");
+                         "printed.\n\nExit status: 0, 2 when a setting is not valid, 1 when it "
+                         "cannot be printed.\n");
 }
 
 int rg_cli_config(int argc, const char **argv)

@@ -45,8 +45,9 @@ void rg_cli_cp_help(struct rg_buf *out)
         "ends in\n'/', is a bucket or a directory keeps the name of SRC. With -r the names below "
         "SRC are kept\nbelow DST; keys with \"..\" or empty segments are not written to the disk, "
         "and nothing is written\nthrough a symbolic link.\n\n"
-        "Files are checked against the object's CRC64NVME. A copy that was cut off is gone on with "
-        "when it is\nbegun again. The last line says how many objects went which way.\n\n");
+        "Files are checked against the object's CRC64NVME, where it has one. A copy that was cut "
+        "off is gone "
+        "on\nwith when it is begun again. The last line says how many objects went which way.\n\n");
     rg_cli_help_options(options, out);
 }
 

@@ -40,11 +40,12 @@ struct rg_mtu_echo {
 
 static void answer_one(int fd)
 {
-    static _Thread_local char datagram[LARGEST + 1];
+    char datagram[ANSWER_BYTES];
     struct sockaddr_storage from;
     socklen_t len = sizeof from;
-    ssize_t got =
-        recvfrom(fd, datagram, sizeof datagram, MSG_DONTWAIT, (struct sockaddr *)&from, &len);
+    /* MSG_TRUNC: the length that came, of which no more than the beginning matters. */
+    ssize_t got = recvfrom(fd, datagram, sizeof datagram, MSG_DONTWAIT | MSG_TRUNC,
+                           (struct sockaddr *)&from, &len);
     if (got < ANSWER_BYTES || memcmp(datagram, MAGIC, MAGIC_BYTES) != 0) {
         return;
     }

@@ -10,7 +10,7 @@ import pytest
 import raw
 import soak
 
-MEMORY_EACH = 100 << 10  # resident, of a connection that has sent nothing or is between two requests
+MEMORY_EACH = 40 << 10  # resident, of a connection that has sent nothing or a part of a head
 SPARE = 1500  # of the descriptors, for everything else
 
 
