@@ -38,6 +38,8 @@
     X(RDMA_COOKIE, "x-amz-rdma-cookie")                                                            \
     X(RDMA_MR_ADDR, "x-amz-rdma-mr-addr")                                                          \
     X(RDMA_MR_RKEY, "x-amz-rdma-mr-rkey")                                                          \
+    X(RDMA_CHECKSUM, "x-amz-rdma-checksum")                                                        \
+    X(RDMA_CRC64, "x-amz-rdma-checksum-crc64nvme")                                                 \
     X(RDMA_MTU, "x-railgate-mtu")                                                                  \
     X(MISSING_META, "x-amz-missing-meta")                                                          \
     X(TAG_COUNT, "x-amz-tagging-count")

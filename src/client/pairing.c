@@ -114,3 +114,32 @@ bool rg_pairing_is_about(const struct rg_http_answer *answer, uint32_t cookie)
     rg_push_cookie_print(cookie, text);
     return is_protocol(answer) && rg_span_is_nocase(single(answer, RG_ANSWER_RDMA_COOKIE), text);
 }
+
+static bool read_crc(struct span text, struct rg_checksum *ret_checksum)
+{
+    return rg_checksum_parse(RG_CHECKSUM_CRC64NVME, text, ret_checksum, NULL) == 0 &&
+           ret_checksum->type == RG_CHECKSUM_FULL_OBJECT;
+}
+
+bool rg_pairing_read_checksum(const struct rg_http_answer *answer, struct rg_checksum *ret_checksum)
+{
+    struct rg_checksum named = RG_CHECKSUM_INIT;
+    struct rg_checksum plain = RG_CHECKSUM_INIT;
+    struct span rest = single(answer, RG_ANSWER_RDMA_CHECKSUM);
+    if (answer->has[RG_ANSWER_RDMA_CHECKSUM]) {
+        struct span name = rg_span_cut(&rest, ' ');
+        if (!rg_span_is(name, "CRC64NVME") || !rest.ptr || !read_crc(rest, &named)) {
+            return false;
+        }
+    }
+    if (answer->has[RG_ANSWER_RDMA_CRC64] &&
+        !read_crc(single(answer, RG_ANSWER_RDMA_CRC64), &plain)) {
+        return false;
+    }
+    bool has_both = named.algorithm != RG_CHECKSUM_NONE && plain.algorithm != RG_CHECKSUM_NONE;
+    if (has_both && !rg_checksum_equal(&named, &plain)) {
+        return false;
+    }
+    *ret_checksum = named.algorithm != RG_CHECKSUM_NONE ? named : plain;
+    return true;
+}

@@ -10,6 +10,7 @@
 
 #include "rdma/token.h"
 #include "rdma/transport.h"
+#include "s3/checksum.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +33,13 @@ bool rg_pairing_read_prepare(const struct rg_http_answer *answer, uint64_t lengt
 
 /* READY: whether the answer is about the transfer with this cookie. */
 bool rg_pairing_is_about(const struct rg_http_answer *answer, uint32_t cookie);
+
+/*
+ * READY: the CRC64NVME of what moved, in both of its forms ("CRC64NVME rosUhgp5mIg=" and the value
+ * in a field of its own); algorithm NONE when the answer has none. False: it has one that cannot be
+ * read, or two that differ.
+ */
+bool rg_pairing_read_checksum(const struct rg_http_answer *answer,
+                              struct rg_checksum *ret_checksum);
 
 #endif

@@ -284,6 +284,19 @@ static bool has_immediate(struct run *run)
            completion.has_immediate && completion.immediate == run->cookie;
 }
 
+/* Of a GET into memory that the processor sees; when the gateway tells none, nothing is known. */
+static bool is_what_was_sent(const struct run *run, const struct rg_checksum *sent)
+{
+    const struct rg_piece *piece = run->push->piece;
+    const char *bytes = rg_memory_bytes(piece->memory, piece->offset);
+    struct rg_checksum found;
+    if (sent->algorithm == RG_CHECKSUM_NONE || !bytes || piece->no_checksum) {
+        return true;
+    }
+    return rg_checksum_of(sent->algorithm, rg_span(bytes, run->push->length), &found, NULL) == 0 &&
+           rg_checksum_equal(&found, sent);
+}
+
 static enum rg_verdict judge_success(struct run *run, struct rg_failure *failure)
 {
     const struct rg_http_answer *answer = run->push->answer;
@@ -297,6 +310,13 @@ static enum rg_verdict judge_success(struct run *run, struct rg_failure *failure
     }
     if (!is_put && !has_immediate(run)) {
         return broken(false, "the gateway did not tell that the bytes are there", failure);
+    }
+    struct rg_checksum sent;
+    if (!rg_pairing_read_checksum(answer, &sent)) {
+        return broken(is_put, "the checksum in the gateway's answer cannot be read", failure);
+    }
+    if (!is_put && !is_what_was_sent(run, &sent)) {
+        return broken(false, "the bytes that arrived are not those that the gateway sent", failure);
     }
     return RG_VERDICT_DONE;
 }

@@ -760,6 +760,12 @@ static void ready_push(struct ask *ask)
     snprintf(text, sizeof text, "%" PRIu64, push->size);
     test_answer_header(ask->answer, "x-amz-rdma-bytes-transferred", text);
     test_answer_header(ask->answer, "x-railgate-path", "rdma:rc");
+    if (s3->push_checksum) {
+        test_answer_header(ask->answer, "x-amz-rdma-checksum", s3->push_checksum);
+    }
+    if (s3->push_crc64) {
+        test_answer_header(ask->answer, "x-amz-rdma-checksum-crc64nvme", s3->push_crc64);
+    }
     end_push(s3);
 }
 

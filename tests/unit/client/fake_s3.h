@@ -90,14 +90,15 @@ struct fake_s3 {
     bool no_checksums; /* an old server: knows nothing of CRC64NVME */
     bool sessions;     /* /.s3rdma-rc/connect works */
     bool pushes;       /* the routes below /.hipobj-rc work, for whole objects and ranges of them */
-    unsigned busy_times;   /* so many READYs are refused... */
-    int busy_status;       /* ...with this... */
-    const char *busy_code; /* ...and this */
-    bool lost_is_declined; /* a token of an unknown session; else it is refused */
-    bool only_ofi;         /* tokens of other dialects are declined */
-    bool decline_as_200;   /* PUT */
-    bool decline_as_error; /* GET */
-    unsigned page_size;    /* of listings; 0: 1000 */
+    unsigned busy_times;                    /* so many READYs are refused... */
+    int busy_status;                        /* ...with this... */
+    const char *busy_code;                  /* ...and this */
+    const char *push_checksum, *push_crc64; /* of successful READYs; NULL: none */
+    bool lost_is_declined;                  /* a token of an unknown session; else it is refused */
+    bool only_ofi;                          /* tokens of other dialects are declined */
+    bool decline_as_200;                    /* PUT */
+    bool decline_as_error;                  /* GET */
+    unsigned page_size;                     /* of listings; 0: 1000 */
 
     struct fake_fault faults[FAKE_FAULTS_MAX];
 

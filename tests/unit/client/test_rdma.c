@@ -1001,6 +1001,52 @@ static void test_push_both_ways(void **state)
     }
 }
 
+/* The checksum of what moved, where the gateway tells one: it must be right, and readable. */
+static void test_push_checksums(void **state)
+{
+    struct bench *bench = *state;
+    struct rg_get_options unchecked = {.path = RG_PATH_RDMA_ONLY, .no_checksum = true};
+    char *bytes = malloc(65536);
+    for (size_t i = 0; i < 65536; i++) {
+        bytes[i] = (char)(131 * i);
+    }
+    open_push(bench);
+    fake_s3_add(bench->s3, "b/k", bytes, 65536);
+    bench->s3->push_checksum = "CRC64NVME 1ccJM7X6eYY=";
+    assert_ok(bench, get_as(bench, 65536, RG_PATH_RDMA_ONLY));
+    bench->s3->push_crc64 = "1ccJM7X6eYY=";
+    assert_ok(bench, get_as(bench, 65536, RG_PATH_RDMA_ONLY));
+    bench->s3->push_checksum = NULL;
+    assert_ok(bench, get_as(bench, 65536, RG_PATH_RDMA_ONLY));
+    check_fetched(bench, 65536);
+
+    static const char *const bad[] = {
+        "CRC64NVME 1ccJM7X6eYY",
+        "CRC64NVME 1ccJM7X6eYY=A",
+        "crc64nvme 1ccJM7X6eYY=",
+        "CRC64NVME 1ccJM7X6eYZ=",
+        "CRC64NVME",
+        "CRC64NVME ",
+        "CRC64NVME 1ccJM7X6eYY=-1",
+        "CRC64NVME  1ccJM7X6eYY=",
+        "1ccJM7X6eYY=",
+        "CRC64NVME lc0RfFsF3ME=" /* of other bytes, and not what the other field says */};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        bench->s3->push_checksum = bad[i];
+        assert_fails(bench, RG_STATUS_RDMA_FAILED, get_as(bench, 65536, RG_PATH_RDMA_ONLY));
+    }
+    bench->s3->push_crc64 = NULL;
+    bench->s3->push_checksum = "CRC64NVME lc0RfFsF3ME=";
+    assert_fails(bench, RG_STATUS_RDMA_FAILED, get_as(bench, 65536, RG_PATH_RDMA_ONLY));
+    assert_non_null(strstr(bench->failure.message, "not those that the gateway sent"));
+    assert_ok(bench, rg_get(bench->client, "b", "k", bench->memory, 0, 65536, &unchecked,
+                            &bench->result, &bench->failure));
+    bench->s3->push_checksum = "nonsense";
+    assert_fails(bench, RG_STATUS_RDMA_FAILED, put_as(bench, 100, RG_PATH_RDMA_ONLY));
+    assert_true(bench->failure.uncertain); /* the object may be there */
+    free(bytes);
+}
+
 /* READY is sent again after the answers that say that it may be. */
 static void test_push_ready_again(void **state)
 {
@@ -1188,6 +1234,7 @@ int main(void)
         TEST(test_nobody_asked),
         TEST(test_packets),
         TEST(test_push_both_ways),
+        TEST(test_push_checksums),
         TEST(test_push_ready_again),
         TEST(test_push_ready_is_bounded),
         TEST(test_push_ready_is_not_sent_again),

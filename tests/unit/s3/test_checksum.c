@@ -45,6 +45,45 @@ static const struct vector vectors[] = {
     {RG_CHECKSUM_XXHASH128, "abc", "06b05ab6733a618578af5f94892f3950"},
 };
 
+/* Bytes that text cannot hold: in both forms in which they are told, hex of logs and base64. */
+static void known_answers_of_bytes(void **state)
+{
+    static unsigned char bytes[65536];
+    static const struct {
+        size_t length;
+        unsigned factor;
+        const char *hex, *text;
+    } rows[] = {
+        {0, 0, "0000000000000000", "AAAAAAAAAAA="},
+        {32, 0, "cf3473434d4ecf3b", "zzRzQ01Ozzs="},
+        {256, 1, "ff71e21279d9966e", "/3HiEnnZlm4="},
+        {65536, 1, "95cd117c5b05dcc1", "lc0RfFsF3ME="},
+        {65536, 131, "d5c70933b5fa7986", "1ccJM7X6eYY="},
+    };
+    char hex[2 * RG_CHECKSUM_BYTES_MAX + 1];
+    char text[RG_CHECKSUM_TEXT_MAX + 1];
+    struct rg_checksum checksum;
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(rows); i++) {
+        for (size_t j = 0; j < rows[i].length; j++) {
+            bytes[j] = (unsigned char)(rows[i].factor * j);
+        }
+        struct span all = rg_span((char *)bytes, rows[i].length);
+        assert_int_equal(rg_checksum_of(RG_CHECKSUM_CRC64NVME, all, &checksum, NULL), 0);
+        rg_hex_encode(checksum.bytes, 8, hex);
+        rg_checksum_format(&checksum, text);
+        assert_string_equal(hex, rows[i].hex);
+        assert_string_equal(text, rows[i].text);
+    }
+    struct span last = rg_span((char *)bytes, sizeof bytes);
+    assert_int_equal(rg_checksum_of(RG_CHECKSUM_MD5, last, &checksum, NULL), 0);
+    rg_hex_encode(checksum.bytes, 16, hex);
+    assert_string_equal(hex, "adaae3d4e753541138df1a2d483ffc9d");
+    assert_int_equal(
+        rg_checksum_of(RG_CHECKSUM_CRC32C, RG_SPAN_LITERAL(CHECK_TEXT), &checksum, NULL), 0);
+    rg_checksum_format(&checksum, text);
+    assert_string_equal(text, "4waSgw==");
+}
+
 static void known_answers(void **state)
 {
     for (size_t i = 0; i < RG_ARRAY_LENGTH(vectors); i++) {
@@ -453,13 +492,21 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers),      cmocka_unit_test(nvme_vectors),
-        cmocka_unit_test(ways_agree),         cmocka_unit_test(crc32_twins),
-        cmocka_unit_test(hasher_set),         cmocka_unit_test(hasher_md5),
-        cmocka_unit_test(hasher_empty_set),   cmocka_unit_test(combination),
-        cmocka_unit_test(combination_long),   cmocka_unit_test(full_object_of_parts),
-        cmocka_unit_test(composite_of_parts), cmocka_unit_test(parts_refused),
-        cmocka_unit_test(text_forms),         cmocka_unit_test(names),
+        cmocka_unit_test(known_answers),
+        cmocka_unit_test(known_answers_of_bytes),
+        cmocka_unit_test(nvme_vectors),
+        cmocka_unit_test(ways_agree),
+        cmocka_unit_test(crc32_twins),
+        cmocka_unit_test(hasher_set),
+        cmocka_unit_test(hasher_md5),
+        cmocka_unit_test(hasher_empty_set),
+        cmocka_unit_test(combination),
+        cmocka_unit_test(combination_long),
+        cmocka_unit_test(full_object_of_parts),
+        cmocka_unit_test(composite_of_parts),
+        cmocka_unit_test(parts_refused),
+        cmocka_unit_test(text_forms),
+        cmocka_unit_test(names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

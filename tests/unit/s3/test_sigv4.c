@@ -948,7 +948,80 @@ static void test_rdma_requests(void **state)
                            "x-amz-rdma-offset;x-amz-rdma-op;x-amz-rdma-protocol;x-amz-rdma-psn;"
                            "x-amz-rdma-size;x-amz-rdma-target;x-amz-rdma-token,Signature="
                            "67b819f3548a6bd784081f11a4ada6763f4f2cd10ffbc44097f5c2455782bc3b"}}};
-    const struct sample *const samples[] = {&put, &prepare};
+    static const struct sample ranged = {
+        "GET",
+        "/bkt/dir/obj%201",
+        "",
+        {{"Host", "gw.example.test:9000"},
+         {"Range", "bytes=1048576-2097151"},
+         {"x-amz-content-sha256", "UNSIGNED-PAYLOAD"},
+         {"x-amz-date", "20260901T120000Z"},
+         {"x-amz-rdma-token", "00007f3a5c400000:00400000:00182ac7:0000:01a2b3:1:"
+                              "00000000000000000000ffffc0000211"},
+         {"Authorization", "AWS4-HMAC-SHA256 "
+                           "Credential=TESTACCESSKEY0000001/20260901/us-east-1/s3/aws4_request,"
+                           "SignedHeaders=host;range;x-amz-content-sha256;x-amz-date;"
+                           "x-amz-rdma-token,Signature="
+                           "45807bb66f4bab38919caa197d5fa96dc9b5fe8251ab2e886ed9ae8020f1286c"}}};
+    static const struct sample prepare_s3 = {
+        "POST",
+        "/.hipobj-rc/prepare",
+        "",
+        {{"Host", "gw.example.test"},
+         {"x-amz-date", "20260901T120000Z"},
+         {"x-amz-rdma-protocol", "hipobj-rc-v2"},
+         {"x-amz-rdma-token", "01a201000000000000000000000000ffffc0000211000000000000000000"
+                              "0000000000000000000000010000"},
+         {"x-amz-rdma-psn", "0a1b2c"},
+         {"x-amz-rdma-cookie", "5eed1234"},
+         {"x-amz-rdma-op", "GET"},
+         {"x-amz-rdma-target", "/bkt/dir/obj%201"},
+         {"x-amz-rdma-size", "65536"},
+         {"x-amz-rdma-offset", "0"},
+         {"Authorization", "AWS4-HMAC-SHA256 "
+                           "Credential=TESTACCESSKEY0000001/20260901/us-east-1/s3/"
+                           "aws4_request,SignedHeaders=host;x-amz-date;x-amz-rdma-cookie;"
+                           "x-amz-rdma-offset;x-amz-rdma-op;x-amz-rdma-protocol;x-amz-rdma-psn;"
+                           "x-amz-rdma-size;x-amz-rdma-target;x-amz-rdma-token,Signature="
+                           "74594248cf07fc6bd4096d67b932eef4be6829af3fe07497958a86788d4c0da0"}}};
+    static const struct sample ready = {
+        "POST",
+        "/.hipobj-rc/ready",
+        "",
+        {{"Host", "gw.example.test"},
+         {"x-amz-date", "20260901T120000Z"},
+         {"x-amz-rdma-protocol", "hipobj-rc-v2"},
+         {"x-amz-rdma-session", "00112233445566778899aabbccddeeff"},
+         {"x-amz-rdma-cookie", "5eed1234"},
+         {"x-amz-rdma-qpn", "1a2"},
+         {"x-amz-rdma-mr-addr", "7f3a5c400000"},
+         {"x-amz-rdma-mr-rkey", "182ac7"},
+         {"Authorization", "AWS4-HMAC-SHA256 "
+                           "Credential=TESTACCESSKEY0000001/20260901/us-east-1/hipobj/"
+                           "aws4_request,SignedHeaders=host;x-amz-date;x-amz-rdma-cookie;"
+                           "x-amz-rdma-mr-addr;x-amz-rdma-mr-rkey;x-amz-rdma-protocol;"
+                           "x-amz-rdma-qpn;x-amz-rdma-session,Signature="
+                           "8332063af69f7a21e5698b504fdd49dd22796566b149fb51bfbe19b52bd1870b"}}};
+    static const struct sample ready_s3 = {
+        "POST",
+        "/.hipobj-rc/ready",
+        "",
+        {{"Host", "gw.example.test"},
+         {"x-amz-date", "20260901T120000Z"},
+         {"x-amz-rdma-protocol", "hipobj-rc-v2"},
+         {"x-amz-rdma-session", "00112233445566778899aabbccddeeff"},
+         {"x-amz-rdma-cookie", "5eed1234"},
+         {"x-amz-rdma-qpn", "1a2"},
+         {"x-amz-rdma-mr-addr", "7f3a5c400000"},
+         {"x-amz-rdma-mr-rkey", "182ac7"},
+         {"Authorization", "AWS4-HMAC-SHA256 "
+                           "Credential=TESTACCESSKEY0000001/20260901/us-east-1/s3/"
+                           "aws4_request,SignedHeaders=host;x-amz-date;x-amz-rdma-cookie;"
+                           "x-amz-rdma-mr-addr;x-amz-rdma-mr-rkey;x-amz-rdma-protocol;"
+                           "x-amz-rdma-qpn;x-amz-rdma-session,Signature="
+                           "2f7785fe090b356f00654ac99d536b0221a465775cec50f348837e37d6b22b74"}}};
+    const struct sample *const samples[] = {&put,        &ranged, &prepare,
+                                            &prepare_s3, &ready,  &ready_s3};
     for (size_t i = 0; i < RG_ARRAY_LENGTH(samples); i++) {
         struct rg_header headers[12];
         struct rg_sigv4_request request = request_of(samples[i], headers);
