@@ -601,8 +601,12 @@ static void answer_failure(struct rg_call *call, const struct rg_error *err)
     add_subject(call, err->code);
     RG_BUF(document, RG_CALL_ERROR_BYTES_MAX);
     rg_call_error_document(call, err, &document);
+    if (!rg_buf_ok(&document)) {
+        rg_http_answer_starved(call->http);
+        return;
+    }
     rg_http_header_set(call->http, "Content-Type", "application/xml");
-    rg_http_answer(call->http, status, document.data, rg_buf_ok(&document) ? document.len : 0);
+    rg_http_answer(call->http, status, document.data, document.len);
 }
 
 /* A failure of a request that may never have been looked at, on the connection's own thread. */
@@ -612,7 +616,7 @@ static void answer_unserved(struct rg_http_request *request, struct rg_gate *gat
     set_common_fields(request, gate);
     struct rg_call *call = new_call(request, gate);
     if (!call) {
-        rg_http_answer(request, rg_call_error_status(err), NULL, 0);
+        rg_http_answer_starved(request);
         return;
     }
     if (err->code == RG_SLOW_DOWN) {
@@ -629,7 +633,7 @@ void rg_dispatch(struct rg_http_request *request, void *context)
     set_common_fields(request, gate);
     struct rg_call *call = new_call(request, gate);
     if (!call) {
-        rg_http_answer(request, rg_code_http_status(RG_OUT_OF_MEMORY), NULL, 0);
+        rg_http_answer_starved(request);
     } else if (serve(call, &err) < 0) {
         answer_failure(call, &err);
     } else if (!rg_http_answered(request)) {
@@ -680,6 +684,10 @@ void rg_dispatch_hung(struct rg_http_request *request, void *context)
     };
     RG_BUF(document, RG_CALL_ERROR_BYTES_MAX);
     rg_xml_error(&document, &error);
+    if (!rg_buf_ok(&document)) {
+        rg_http_answer_starved(request);
+        return;
+    }
     int status = rg_code_http_status(err.code);
     rg_http_header_set(request, "Retry-After", "1");
     if (strcmp(rg_http_method(request), "HEAD") == 0) {
@@ -687,7 +695,7 @@ void rg_dispatch_hung(struct rg_http_request *request, void *context)
         return;
     }
     rg_http_header_set(request, "Content-Type", "application/xml");
-    rg_http_answer(request, status, document.data, rg_buf_ok(&document) ? document.len : 0);
+    rg_http_answer(request, status, document.data, document.len);
 }
 
 bool rg_dispatch_outcome(const struct rg_http_request *request, struct rg_outcome *ret_outcome)

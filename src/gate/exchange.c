@@ -52,6 +52,7 @@ static void reset_answer(struct rg_reply *answer)
     answer->kind = RG_REPLY_NONE;
     answer->status = 0;
     answer->close = false;
+    answer->starved = false;
     answer->field_count = 0;
     answer->fd = -1;
 }
@@ -414,9 +415,29 @@ bool rg_exchange_stream_is_whole(struct rg_exchange *exchange)
     return whole;
 }
 
+/* The answer where memory for one is wanting: RG_OUT_OF_MEMORY, from errors.tbl. */
+static const char starved_body[] =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>SlowDown</Code>"
+    "<Message>The server is out of memory. Try again.</Message></Error>";
+static const char *const starved_fields[][2] = {
+    {"Content-Type", "application/xml"},
+    {"Retry-After", "1"},
+};
+
+struct span rg_reply_body(const struct rg_reply *answer)
+{
+    return answer->starved ? rg_span_text(starved_body) : rg_buf_span(&answer->body);
+}
+
 bool rg_reply_field_at(const struct rg_reply *answer, size_t i, const char **ret_name,
                        const char **ret_value)
 {
+    if (answer->starved) {
+        bool found = i < RG_ARRAY_LENGTH(starved_fields);
+        *ret_name = found ? starved_fields[i][0] : NULL;
+        *ret_value = found ? starved_fields[i][1] : NULL;
+        return found;
+    }
     if (i >= answer->field_count) {
         return false;
     }
@@ -653,6 +674,7 @@ bool rg_http_header_set(struct rg_http_request *request, const char *name, const
         return false;
     }
     if (answer->field_count == answer->field_room && !grow_answer_fields(answer)) {
+        answer->starved = true;
         return false;
     }
     struct rg_reply_field field = {.name = (uint32_t)answer->text.len};
@@ -660,7 +682,7 @@ bool rg_http_header_set(struct rg_http_request *request, const char *name, const
     field.value = (uint32_t)answer->text.len;
     rg_buf_add(&answer->text, value, value_len + 1);
     if (!rg_buf_ok(&answer->text)) {
-        answer->field_count = 0;
+        answer->starved = true;
         return false;
     }
     answer->fields[answer->field_count++] = field;
@@ -686,11 +708,15 @@ void rg_http_close_after(struct rg_http_request *request)
     }
 }
 
-/* The answer is complete, or the stream's head is: from here on it is only read. */
+/*
+ * The answer is complete, or the stream's head is: from here on it is only read. One that lacks
+ * what memory was wanting for is not sent.
+ */
 static void publish(struct rg_http_request *request, int status, int kind)
 {
-    request->answer.status = status;
-    request->answer.kind = (typeof(request->answer.kind))kind;
+    struct rg_reply *answer = &request->answer;
+    answer->status = answer->starved ? rg_code_http_status(RG_OUT_OF_MEMORY) : status;
+    answer->kind = (typeof(answer->kind))(answer->starved ? RG_REPLY_BYTES : kind);
     if (!request->of_worker) {
         return;
     }
@@ -707,12 +733,20 @@ void rg_http_answer(struct rg_http_request *request, int status, const void *bod
     if (request->answer.kind != RG_REPLY_NONE) {
         return;
     }
+    rg_buf_clear(&request->answer.body); /* of space that was not to be had */
     rg_buf_add(&request->answer.body, body, len);
     if (!rg_buf_ok(&request->answer.body)) {
-        rg_buf_clear(&request->answer.body);
-        status = rg_code_http_status(RG_OUT_OF_MEMORY);
+        request->answer.starved = true;
     }
     publish(request, status, RG_REPLY_BYTES);
+}
+
+void rg_http_answer_starved(struct rg_http_request *request)
+{
+    if (request->answer.kind == RG_REPLY_NONE) {
+        request->answer.starved = true;
+        publish(request, 0, RG_REPLY_BYTES);
+    }
 }
 
 void rg_http_answer_head(struct rg_http_request *request, int status, int64_t len)
@@ -759,6 +793,9 @@ int rg_http_stream_begin(struct rg_http_request *request, int status, unsigned k
     RG_ASSERT(request->of_worker);
     if (request->answer.kind != RG_REPLY_NONE || exchange->runs_here) {
         return rg_failf(err, RG_INTERNAL_ERROR, "a stream cannot be begun here");
+    }
+    if (request->answer.starved) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     lock(exchange);
     rg_ring_setup(&exchange->stream, STREAM_BLOCK, STREAM_BLOCKS);

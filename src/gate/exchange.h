@@ -28,7 +28,8 @@ struct rg_reply_field {
 struct rg_reply {
     enum { RG_REPLY_NONE, RG_REPLY_BYTES, RG_REPLY_HEAD, RG_REPLY_FILE, RG_REPLY_STREAM } kind;
     int status;
-    bool close; /* the connection, afterwards */
+    bool close;   /* the connection, afterwards */
+    bool starved; /* memory was wanting: the answer is one that needs none */
     struct rg_buf text;
     struct rg_reply_field *fields;
     size_t field_count;
@@ -164,6 +165,9 @@ enum rg_stream rg_exchange_take_stream(struct rg_exchange *exchange, char *bytes
 
 /* For a handler that hangs after the end of its stream. */
 bool rg_exchange_stream_is_whole(struct rg_exchange *exchange);
+
+/* The body of an answer that has its bytes in memory. */
+struct span rg_reply_body(const struct rg_reply *answer);
 
 /* The fields of an answer, in order. */
 bool rg_reply_field_at(const struct rg_reply *answer, size_t i, const char **ret_name,

@@ -231,6 +231,14 @@ static void check_host(struct rg_head *head, bool old_version)
     }
 }
 
+/* Also before what is stored is judged: without it there seems to be nothing. */
+static void check_memory(struct rg_head *head)
+{
+    if (!rg_buf_ok(&head->text)) {
+        rg_head_refuse(head, RG_OUT_OF_MEMORY, "out of memory");
+    }
+}
+
 void rg_head_finish(struct rg_head *head, struct span method, struct span target,
                     struct span version)
 {
@@ -241,15 +249,14 @@ void rg_head_finish(struct rg_head *head, struct span method, struct span target
     }
     head->method = store(head, method);
     head->version = store(head, version);
+    check_memory(head);
     check_host(head, old_version);
     set_framing(head, old_version);
     set_target(head, target);
     struct span expect = RG_SPAN_EMPTY;
     head->expects_continue = !old_version && rg_head_find(head, "expect", &expect) &&
                              rg_span_is_nocase(expect, "100-continue");
-    if (!rg_buf_ok(&head->text)) {
-        rg_head_refuse(head, RG_OUT_OF_MEMORY, "out of memory");
-    }
+    check_memory(head);
 }
 
 const char *rg_head_method(const struct rg_head *head)

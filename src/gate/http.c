@@ -306,7 +306,8 @@ static struct MHD_Response *make_response(struct rg_connection *connection)
         break;
     }
     /* The bytes stay where they are until the request is over. */
-    return MHD_create_response_from_buffer(answer->body.len, answer->body.data,
+    struct span body = rg_reply_body(answer);
+    return MHD_create_response_from_buffer(body.len, (void *)(uintptr_t)body.ptr,
                                            MHD_RESPMEM_PERSISTENT);
 }
 
@@ -342,7 +343,7 @@ static void check_answered(struct rg_connection *connection)
 static bool is_large(const struct rg_reply *answer)
 {
     return (answer->kind == RG_REPLY_FILE && answer->file_length >= ACKED_BYTES_MIN) ||
-           answer->body.len >= ACKED_BYTES_MIN;
+           rg_reply_body(answer).len >= ACKED_BYTES_MIN;
 }
 
 static enum MHD_Result send_answer(struct rg_connection *connection, struct MHD_Connection *wire)
@@ -424,10 +425,10 @@ static void format_raw(const struct rg_reply *answer, bool with_body, struct rg_
         rg_buf_addf(ret_text, "%s: %s\r\n", name, value);
     }
     uint64_t head_length = answer->length > 0 ? (uint64_t)answer->length : 0;
-    uint64_t length = answer->kind == RG_REPLY_HEAD ? head_length : answer->body.len;
+    uint64_t length = answer->kind == RG_REPLY_HEAD ? head_length : rg_reply_body(answer).len;
     rg_buf_addf(ret_text, "Content-Length: %" PRIu64 "\r\n\r\n", length);
     if (with_body && answer->kind == RG_REPLY_BYTES) {
-        rg_buf_add_span(ret_text, rg_buf_span(&answer->body));
+        rg_buf_add_span(ret_text, rg_reply_body(answer));
     }
 }
 
@@ -438,7 +439,7 @@ static void send_raw(struct rg_connection *connection, unsigned wait_ms)
     const struct rg_reply *answer = connection->answer;
     bool with_body = strcmp(rg_head_method(&connection->exchange->head), "HEAD") != 0;
     bool simple = answer->kind != RG_REPLY_FILE && answer->kind != RG_REPLY_STREAM;
-    RG_BUF(text, answer->body.len + (64u << 10));
+    RG_BUF(text, rg_reply_body(answer).len + (64u << 10));
     if (simple) {
         format_raw(answer, with_body, &text);
     }
@@ -609,6 +610,9 @@ static void meet_fields(const struct rg_http_server *server, struct rg_connectio
     struct rg_head *head = &connection->exchange->head;
     const union MHD_ConnectionInfo *size =
         MHD_get_connection_info(wire, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (!rg_buf_ok(&connection->target)) {
+        rg_head_refuse(head, RG_OUT_OF_MEMORY, "out of memory");
+    }
     struct layout layout = {.head = head, .end = version + strlen(version) + 2};
     MHD_get_connection_values_n(wire, MHD_HEADER_KIND, meet_field, &layout);
     bool exact = url == method + strlen(method) + 1 &&
@@ -617,9 +621,6 @@ static void meet_fields(const struct rg_http_server *server, struct rg_connectio
     if (server->strict_layout && !exact) {
         rg_head_refuse(head, RG_BAD_REQUEST,
                        "the head holds a NUL, a line that does not end in CR LF, or a folded line");
-    }
-    if (!rg_buf_ok(&connection->target)) {
-        rg_head_refuse(head, RG_OUT_OF_MEMORY, "out of memory");
     }
     rg_head_finish(head, rg_span_text(method), rg_buf_span(&connection->target),
                    rg_span_text(version));
@@ -887,7 +888,7 @@ static uint64_t bytes_sent(const struct rg_connection *connection, bool whole)
     if (answer->kind == RG_REPLY_FILE) {
         length = answer->file_length;
     } else if (answer->kind == RG_REPLY_BYTES) {
-        length = answer->body.len;
+        length = rg_reply_body(answer).len;
     }
     if (strcmp(method, "HEAD") == 0 || answer->status == 204 || answer->status == 304) {
         return 0;

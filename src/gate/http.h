@@ -191,7 +191,8 @@ int rg_http_body_next(struct rg_http_request *request, struct span *ret_bytes,
 
 /* Adds a field to the answer. Must come before it. Content-Length, Transfer-Encoding, Connection
  * and Date are the server's. The value may not hold control bytes other than tab: such a field is
- * left out and false returned, as is one beyond 32 KiB in all. */
+ * left out and false returned, as is one beyond 32 KiB in all. Where memory for a field is wanting,
+ * the answer becomes that of rg_http_answer_starved. */
 bool rg_http_header_set(struct rg_http_request *request, const char *name, const char *value);
 void rg_http_header_setf(struct rg_http_request *request, const char *name, const char *format, ...)
     RG_PRINTF(3, 4);
@@ -201,6 +202,9 @@ void rg_http_close_after(struct rg_http_request *request);
 
 /* The whole answer; the bytes are copied. */
 void rg_http_answer(struct rg_http_request *request, int status, const void *body, size_t len);
+
+/* The answer that takes no memory: RG_OUT_OF_MEMORY as an S3 error, whatever was set before. */
+void rg_http_answer_starved(struct rg_http_request *request);
 
 /* The answer to HEAD (or 304): Content-Length `len` (-1: not known; 0 is sent then) and no body. */
 void rg_http_answer_head(struct rg_http_request *request, int status, int64_t len);

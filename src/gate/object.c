@@ -319,8 +319,15 @@ int rg_copy_source_read(struct rg_call *call, struct rg_copy_source *ret_source,
     if (rc < 0) {
         return rc;
     }
+    if (text.len > COPY_SOURCE_MAX) {
+        return invalid_source(call, field, err);
+    }
     ret_source->text = (struct rg_buf)RG_BUF_INIT(COPY_SOURCE_MAX);
-    if (rg_url_decode(text, RG_URL_PATH, &ret_source->text, NULL) < 0) {
+    rc = rg_url_decode(text, RG_URL_PATH, &ret_source->text, NULL);
+    if (rc == -RG_OUT_OF_MEMORY) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    if (rc < 0) {
         return invalid_source(call, field, err);
     }
     struct span rest = rg_buf_span(&ret_source->text);

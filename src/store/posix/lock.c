@@ -90,12 +90,16 @@ static int lock_bytes(int fd, int64_t first, int64_t count)
     }
 }
 
-static void unlock_bytes(int fd, int64_t first, int64_t count)
+/* False when the file system refuses. */
+static bool unlock_bytes(int fd, int64_t first, int64_t count)
 {
     struct flock range = {
         .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
-    while (fcntl(fd, F_OFD_SETLK, &range) < 0 && errno == EINTR) {
-    }
+    int rc;
+    do {
+        rc = fcntl(fd, F_OFD_SETLK, &range);
+    } while (rc < 0 && errno == EINTR);
+    return rc == 0;
 }
 
 /*
@@ -199,8 +203,9 @@ void rg_posix_unlock(struct rg_posix_lock *lock)
     if (!bucket) {
         return;
     }
-    if (lock->byte >= 0) {
-        unlock_bytes(bucket->locks_fd, lock->byte, lock->stripe ? 1 : 0);
+    if (lock->byte >= 0 && !unlock_bytes(bucket->locks_fd, lock->byte, lock->stripe ? 1 : 0)) {
+        /* The lock goes with the descriptor, when the last request that uses it ends. */
+        rg_posix_bucket_forget(bucket);
     }
     if (lock->stripe) {
         RG_MUST(pthread_mutex_unlock(lock->stripe));

@@ -164,9 +164,14 @@ static int find_upload(struct upload *upload, struct rg_store *store, struct spa
     return rc ? rc : find_directory(upload, err);
 }
 
-static bool still_there(int upload_fd)
+/* RG_NO_SUCH_UPLOAD when it has ended meanwhile. ESTALE: it ended at another client. */
+static int check_there(int upload_fd, struct rg_error *err)
 {
-    return faccessat(upload_fd, RG_POSIX_UPLOAD_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if (faccessat(upload_fd, RG_POSIX_UPLOAD_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        return 0;
+    }
+    return errno == ENOENT || errno == ESTALE ? rg_fail(err, RG_NO_SUCH_UPLOAD)
+                                              : rg_fail_storage(err, errno, "finding the upload");
 }
 
 /* ---- Beginning ---- */
@@ -362,11 +367,9 @@ static int place_part(struct rg_writer *writer, struct rg_error *err)
 {
     rg_autounlock lock = RG_POSIX_LOCK_INIT;
     int rc = rg_posix_lock_key(writer->bucket, writer->split.key, RG_SLOW_DOWN, &lock, err);
+    rc = rc ? rc : check_there(writer->upload_fd, err);
     if (rc) {
         return rc;
-    }
-    if (!still_there(writer->upload_fd)) {
-        return rg_fail(err, RG_NO_SUCH_UPLOAD);
     }
     char name[16];
     part_name(writer->part, name);
@@ -808,8 +811,11 @@ static int before_publish(void *context, struct rg_error *err)
 {
     struct completion *completion = context;
     struct upload *upload = completion->upload;
-    if (!still_there(upload->fd) ||
-        rg_posix_upload_is_done(upload->bucket, &upload->split, upload->id)) {
+    int rc = check_there(upload->fd, err);
+    if (rc) {
+        return rc;
+    }
+    if (rg_posix_upload_is_done(upload->bucket, &upload->split, upload->id)) {
         return rg_fail(err, RG_NO_SUCH_UPLOAD);
     }
     if (!completion->moved || !completion->moved->name[0]) {
@@ -819,11 +825,11 @@ static int before_publish(void *context, struct rg_error *err)
     struct stat own;
     struct stat named;
     if (fstat(completion->moved->fd, &own) < 0 ||
-        fstatat(upload->fd, completion->moved->name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
-        own.st_ino != named.st_ino) {
-        return rg_fail(err, RG_INVALID_PART);
+        fstatat(upload->fd, completion->moved->name, &named, AT_SYMLINK_NOFOLLOW) < 0) {
+        return errno == ENOENT ? rg_fail(err, RG_INVALID_PART)
+                               : rg_fail_storage(err, errno, "finding a part");
     }
-    return 0;
+    return own.st_ino == named.st_ino ? 0 : rg_fail(err, RG_INVALID_PART);
 }
 
 static void after_publish(void *context)
@@ -859,10 +865,12 @@ static int append_part(struct completion *completion, struct rg_writer *writer, 
     rg_autoclose int fd = -1;
     int rc = open_part(completion->upload->fd, wanted->number, &part, &fd, err);
     rc = rc ? rc : check_part(&completion->upload->info, wanted, &part, err);
+    if (rc == -RG_INVALID_PART) {
+        int ended = check_there(completion->upload->fd, err);
+        return ended ? ended : rg_fail(err, RG_INVALID_PART);
+    }
     if (rc) {
-        return rc == -RG_INVALID_PART && !still_there(completion->upload->fd)
-                   ? rg_fail(err, RG_NO_SUCH_UPLOAD)
-                   : rc;
+        return rc;
     }
     if (part.size != completion->record.meta.parts[i].size) {
         return rg_fail(err, RG_INVALID_PART);
