@@ -24,6 +24,7 @@
 static struct {
     const char *listen;
     const char *only;
+    const char *gpu;
     uint64_t port;
     uint64_t visits;
     uint64_t memory;
@@ -35,6 +36,7 @@ static const struct rg_cli_option serve_options[] = {
     {"listen", 0, RG_CLI_TEXT, &asked.listen, "ADDRESS", "numeric address to listen on; required"},
     {"port", 0, RG_CLI_NUMBER, &asked.port, "N", "TCP and UDP port; 9002, 0: any"},
     {"visits", 0, RG_CLI_NUMBER, &asked.visits, "N", "end after so many visits of another doctor"},
+    {"gpu", 0, RG_CLI_TEXT, &asked.gpu, "GPU", "lend memory of it to who asks: cuda:0, hip:0 ..."},
     {NULL, 0, RG_CLI_FLAG, NULL, NULL, NULL},
 };
 
@@ -43,6 +45,7 @@ static const struct rg_cli_option peer_options[] = {
     {"transports", 0, RG_CLI_TEXT, &asked.only, "LIST",
      "only these: dc, rc, ofi, ofi:tcp, ofi:shm, ofi:efa ..."},
     {"memory", 0, RG_CLI_SIZE, &asked.memory, "SIZE", "largest transfer, 1M to 64M; 16M"},
+    {"gpu", 0, RG_CLI_TEXT, &asked.gpu, "GPU", "move memory of it too: cuda:0, hip:0 ..."},
     {"json", 0, RG_CLI_FLAG, &asked.json, NULL, "print the report as JSON"},
     {"verbose", 'v', RG_CLI_FLAG, &asked.verbose, NULL, "values, and the commands that mend"},
     {NULL, 0, RG_CLI_FLAG, NULL, NULL, NULL},
@@ -111,6 +114,7 @@ int rg_cli_doctor_serve(int argc, const char **argv)
     struct rg_peer_serve serve = {.address = asked.listen,
                                   .port = (uint16_t)asked.port,
                                   .visits = (unsigned)asked.visits,
+                                  .gpu = asked.gpu,
                                   .stop = &stop,
                                   .ready = print_ready,
                                   .trouble = note_trouble};
@@ -204,7 +208,8 @@ int rg_cli_doctor_peer(int argc, const char **argv)
     struct rg_peer_visit visit = {.host = argv[0],
                                   .port = (uint16_t)asked.port,
                                   .bytes = asked.memory,
-                                  .only = asked.only ? asked.only : ""};
+                                  .only = asked.only ? asked.only : "",
+                                  .gpu = asked.gpu};
     if (rg_peer_visit(&visit, &report, &err) < 0) {
         (void)rg_cli_fail(&err);
         return 2;

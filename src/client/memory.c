@@ -222,7 +222,8 @@ int rg_memory_register_device(struct rg_client *client, enum rg_memory_kind kind
         return rc;
     }
     struct rg_error err = RG_ERROR_INIT;
-    rc = rg_device_open(kind, (uint64_t)(uintptr_t)address, size, &memory->device, &err);
+    rc = rg_device_open(kind == RG_MEMORY_CUDA ? RG_DEVICE_CUDA : RG_DEVICE_HIP,
+                        (uint64_t)(uintptr_t)address, size, &memory->device, &err);
     for (size_t i = 0; rc == 0 && i < client->rails->count; i++) {
         struct rg_client_rail *rail = &client->rails->rails[i];
         if (register_device(memory, rail, &err) == 0) {

@@ -5,7 +5,7 @@
 #define RG_CLIENT_MEMORY_H
 
 #include "client/client.h"
-#include "client/device.h"
+#include "rdma/device.h"
 #include "client/rails.h"
 
 #include <railgate/railgate.h>

@@ -76,19 +76,30 @@ static int64_t wall_us(void)
 
 /* ---- Serving ---- */
 
-static json_t *answer_facts(const char *address)
+/* The facts, and the GPU that takes part. */
+static json_t *tell_facts(const char *address, const struct rg_proof_gpu *gpu, struct rg_error *err)
+{
+    json_t *facts = rg_peer_tell_facts(address, err);
+    if (facts && gpu->is_named) {
+        (void)json_object_set_new(facts, "gpu", json_string(gpu->name));
+    }
+    return facts;
+}
+
+static json_t *answer_facts(const char *address, const struct rg_proof_gpu *gpu)
 {
     struct rg_error err = RG_ERROR_INIT;
-    json_t *facts = rg_peer_tell_facts(address, &err);
+    json_t *facts = tell_facts(address, gpu, &err);
     return facts ? facts : json_pack("{s:s, s:s}", "type", "error", "message", err.message);
 }
 
-static json_t *answer(struct rg_proof_host *host, const char *address, const json_t *message)
+static json_t *answer(struct rg_proof_host *host, const char *address,
+                      const struct rg_proof_gpu *gpu, const json_t *message)
 {
     const char *type = rg_peer_type(message);
     if (strcmp(type, "hello") == 0) {
         bool same = rg_peer_number(message, "protocol", 0, 1 << 20, -1) == RG_PEER_PROTOCOL;
-        return same ? answer_facts(address)
+        return same ? answer_facts(address, gpu)
                     : json_pack("{s:s, s:s}", "type", "error", "message",
                                 "this host speaks another version of the protocol");
     }
@@ -128,7 +139,7 @@ static bool is_greeting(const json_t *message)
 
 /* Until the visitor leaves, says nothing for too long, or has had its time. True when it was a
  * doctor that was told this host's facts. */
-static bool receive_visitor(int fd, const atomic_bool *stop)
+static bool receive_visitor(int fd, const struct rg_proof_gpu *gpu, const atomic_bool *stop)
 {
     bool visited = false;
     struct rg_error err = RG_ERROR_INIT;
@@ -136,13 +147,13 @@ static bool receive_visitor(int fd, const atomic_bool *stop)
     RG_CLEANUP(free_host) struct rg_proof_host *host = NULL;
     uint64_t deadline_ms = rg_clock_ms() + VISIT_MS;
     own_address(fd, address, sizeof address);
-    if (rg_proof_host_open(address, &host, &err) < 0) {
+    if (rg_proof_host_open(address, gpu, &host, &err) < 0) {
         return false;
     }
     for (unsigned i = 0; i < VISIT_STEPS && rg_clock_ms() < deadline_ms; i++) {
         RG_CLEANUP(rg_host_json_free) json_t *message = NULL;
         if (!await_visitor(fd, stop) || rg_peer_receive(fd, MESSAGE_MS, &message, &err) < 0 ||
-            rg_peer_send(fd, answer(host, address, message), MESSAGE_MS, &err) < 0) {
+            rg_peer_send(fd, answer(host, address, gpu, message), MESSAGE_MS, &err) < 0) {
             break;
         }
         visited |= is_greeting(message);
@@ -209,8 +220,10 @@ static uint16_t port_of(int fd)
 
 int rg_peer_serve(const struct rg_peer_serve *serve, struct rg_error *err)
 {
+    struct rg_proof_gpu gpu;
     rg_autoclose int fd = -1;
-    int rc = listen_on(serve, &fd, err);
+    int rc = rg_proof_gpu_parse(serve->gpu ? serve->gpu : "", &gpu, err);
+    rc = rc < 0 ? rc : listen_on(serve, &fd, err);
     if (rc < 0) {
         return rc;
     }
@@ -229,7 +242,7 @@ int rg_peer_serve(const struct rg_peer_serve *serve, struct rg_error *err)
             break;
         }
         rg_autoclose int visitor = let_in(fd, serve, &short_of);
-        visits += visitor >= 0 && receive_visitor(visitor, serve->stop);
+        visits += visitor >= 0 && receive_visitor(visitor, &gpu, serve->stop);
     }
     return 0;
 }
@@ -401,16 +414,27 @@ static int check_wishes(const struct rg_peer_visit *visit, struct rg_error *err)
     return 0;
 }
 
-static json_t *tell_result(const struct rg_proof_result *result)
+static json_t *tell_memory(const struct rg_proof_memory *memory)
+{
+    return json_pack("{s:s, s:s, s:I, s:I}", "memory", memory->name, "how", memory->how,
+                     "bar_bytes", (json_int_t)memory->bar, "registered_bytes",
+                     (json_int_t)memory->registered);
+}
+
+static json_t *tell_result(const struct rg_proof_result *result, bool is_gpu)
 {
     json_t *object = json_pack(
         "{s:s, s:s, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "path", result->path,
         "device", result->device, "tried", result->tried, "well", result->well, "hardware",
         result->is_hardware, "mtu", (json_int_t)result->mtu, "registered_bytes",
-        (json_int_t)result->registered, "largest_write", (json_int_t)result->largest_write,
+        (json_int_t)result->own.registered, "largest_write", (json_int_t)result->largest_write,
         "largest_read", (json_int_t)result->largest_read, "failed_size",
         (json_int_t)result->failed_size, "latency_us", result->latency_us, "write_mbits",
         result->write_mbits, "read_mbits", result->read_mbits);
+    if (object && is_gpu) {
+        (void)json_object_set_new(object, "own", tell_memory(&result->own));
+        (void)json_object_set_new(object, "other", tell_memory(&result->other));
+    }
     if (object && result->message[0]) {
         (void)json_object_set_new(object, "message", json_string(result->message));
     }
@@ -438,7 +462,7 @@ static void judge_proof(const struct rg_proof_result *result, enum wish wish,
                                result->failed_size, result->message);
     rg_find_value(finding,
                   "device %s, MTU %u, largest transfer %" PRIu64 " bytes, registered %" PRIu64,
-                  result->device, result->mtu, large, result->registered);
+                  result->device, result->mtu, large, result->own.registered);
     rg_find_where_text(finding, "transfers of 64 bytes and more, both ways, compared");
     if (!result->well && result->failed_size > 256) {
         rg_find_remedy(finding,
@@ -450,34 +474,143 @@ static void judge_proof(const struct rg_proof_result *result, enum wish wish,
     }
 }
 
+/* "rc", with the memories' names behind it. */
+static void name_gpu_path(const struct rg_proof_result *result, char room[RG_SUBJECT_MAX + 1])
+{
+    snprintf(room, RG_SUBJECT_MAX + 1, "%.40s %.20s - %.20s", result->path, result->own.name,
+             result->other.name[0] ? result->other.name : "?");
+}
+
+static void value_of_gpu(struct rg_finding *finding, const struct rg_proof_result *result)
+{
+    RG_BUF(value, 1024);
+    const struct rg_proof_memory *const ends[] = {&result->own, &result->other};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(ends); i++) {
+        rg_buf_addf(&value, "%s%s: %" PRIu64 " bytes registered at once%s%s", i ? "; " : "",
+                    ends[i]->name, ends[i]->registered, ends[i]->how[0] ? ", by " : "",
+                    ends[i]->how);
+        if (ends[i]->bar) {
+            rg_buf_addf(&value, ", BAR %" PRIu64, ends[i]->bar);
+        }
+    }
+    rg_buf_addf(&value, "; largest transfer %" PRIu64,
+                RG_MIN(result->largest_write, result->largest_read));
+    rg_find_value(finding, "%s", rg_buf_text(&value));
+    rg_find_where_text(finding, "transfers from and to memory of a GPU, compared");
+}
+
+static void judge_gpu(const struct rg_proof_result *result, uint64_t bytes,
+                      struct rg_findings *findings)
+{
+    char subject[RG_SUBJECT_MAX + 1];
+    uint64_t large = RG_MIN(result->largest_write, result->largest_read);
+    bool is_narrow = large < bytes && result->well;
+    name_gpu_path(result, subject);
+    findings->check = rg_check_find("PEER-GPU");
+    if (!result->tried) {
+        struct rg_finding *finding =
+            rg_find(findings, RG_VERDICT_FAIL, subject,
+                    "No memory of the GPU could be registered: %s", result->message);
+        rg_find_value(finding, "%s", result->message);
+        rg_find_where_text(finding,
+                           "cuMemGetHandleForAddressRange and the like, ibv_reg_dmabuf_mr");
+        rg_find_remedy(finding, "railgate doctor --for gpu-client -v   # on that host: GPU-DRV, "
+                                "PEERMEM, DMABUF, BAR1");
+        return;
+    }
+    struct rg_finding *finding =
+        !result->well ? rg_find(findings, RG_VERDICT_FAIL, subject,
+                                "A transfer of %" PRIu64 " bytes failed: %s", result->failed_size,
+                                result->message)
+        : is_narrow
+            ? rg_find(findings, RG_VERDICT_WARN, subject,
+                      "Only %" PRIu64 " bytes at once went: the GPU's window is narrower "
+                      "than what was asked for.",
+                      large)
+            : rg_find(findings, RG_VERDICT_OK, subject, "%.1f Gbit/s written, %.1f read, %.0f us.",
+                      result->write_mbits / 1000, result->read_mbits / 1000, result->latency_us);
+    value_of_gpu(finding, result);
+    if (!result->well) {
+        rg_find_remedy(finding, "railgate doctor --for gpu-client -v   # on both hosts: PCIE-ACS, "
+                                "IOMMU, BAR1");
+    } else if (is_narrow) {
+        rg_find_remedy(finding, "# turn on resizable BAR (and Above 4G Decoding) in the firmware's "
+                                "setup, or register in pieces");
+    }
+}
+
 static int prove_way(int fd, const struct rg_peer_visit *visit, const struct rg_proof_way *way,
-                     const char *address, json_t *paths, struct rg_findings *findings,
-                     struct rg_error *err)
+                     const struct rg_peer_facts *own, json_t *paths, struct rg_findings *findings,
+                     bool *ret_well, struct rg_error *err)
 {
     struct rg_proof_result result;
     enum wish wish = wish_for(visit, way);
+    *ret_well = false;
     if (wish == UNWANTED) {
         return 0;
     }
-    int rc = rg_proof_run(fd, way, address, visit->bytes, &result, err);
-    (void)json_array_append_new(paths, tell_result(&result));
+    struct rg_proof_ask asked = {.way = way, .address = own->address, .bytes = visit->bytes};
+    int rc = rg_proof_run(fd, &asked, &result, err);
+    (void)json_array_append_new(paths, tell_result(&result, false));
     judge_proof(&result, wish, findings);
+    *ret_well = rc == 0 && result.well;
     return rc;
 }
 
+/* Memory of GPUs, over a way that host memory has gone. Only verbs register it. */
+static int prove_gpu(int fd, const struct rg_peer_visit *visit, const struct rg_proof_way *way,
+                     const struct rg_peer_facts *own, const struct rg_proof_gpu *gpu, json_t *paths,
+                     struct rg_findings *findings, struct rg_error *err)
+{
+    struct rg_proof_result result;
+    struct rg_proof_ask asked = {
+        .way = way, .address = own->address, .bytes = visit->bytes, .gpu = gpu};
+    int rc = rg_proof_run(fd, &asked, &result, err);
+    (void)json_array_append_new(paths, tell_result(&result, true));
+    judge_gpu(&result, visit->bytes, findings);
+    return rc;
+}
+
+static void skip_gpu(bool is_named, struct rg_findings *findings)
+{
+    findings->check = rg_check_find("PEER-GPU");
+    /* What was asked for by name is not passed over. */
+    struct rg_finding *finding =
+        rg_find(findings, is_named ? RG_VERDICT_FAIL : RG_VERDICT_SKIP, "",
+                is_named ? "No transport that can reach memory of a GPU is on both hosts."
+                         : "No memory of a GPU was moved: neither side was started with --gpu.");
+    if (is_named) {
+        rg_find_value(finding, "neither rc nor dc has moved memory of the hosts");
+        rg_find_where_text(finding, "PEER-PROOF");
+    }
+    rg_find_remedy(finding, is_named
+                                ? "railgate doctor -v   # on both hosts: DEV-RDMA, UVERBS"
+                                : "railgate doctor serve --gpu cuda:0 --listen ADDRESS   # and "
+                                  "here: railgate doctor peer HOST --gpu cuda:0");
+}
+
 static int prove_all(int fd, const struct rg_peer_visit *visit, const struct rg_peer_facts *own,
-                     const struct rg_peer_facts *other, json_t *paths, struct rg_findings *findings,
-                     struct rg_error *err)
+                     const struct rg_peer_facts *other, const struct rg_proof_gpu *gpu,
+                     json_t *paths, struct rg_findings *findings, struct rg_error *err)
 {
     bool same_host = own->boot_id[0] && strcmp(own->boot_id, other->boot_id) == 0;
+    bool is_named = gpu->is_named || other->gpu[0], reached = false;
     for (size_t i = 0; i < RG_ARRAY_LENGTH(ways); i++) {
+        bool well;
         if (strcmp(ways[i].provider, "shm") == 0 && !same_host) {
             continue;
         }
-        int rc = prove_way(fd, visit, &ways[i], own->address, paths, findings, err);
+        int rc = prove_way(fd, visit, &ways[i], own, paths, findings, &well, err);
+        if (rc == 0 && well && is_named && ways[i].kind != RG_TRANSPORT_OFI) {
+            rc = prove_gpu(fd, visit, &ways[i], own, gpu, paths, findings, err);
+            reached = true;
+        }
         if (rc < 0) {
             return rc;
         }
+    }
+    if (!reached) {
+        skip_gpu(is_named, findings);
     }
     return 0;
 }
@@ -538,9 +671,9 @@ static json_t *tell_findings(const struct rg_findings *findings)
     return list;
 }
 
-static int visit_all(int fd, const struct rg_peer_visit *visit, json_t *own_facts,
-                     json_t *other_facts, json_t *paths, struct rg_findings *findings,
-                     struct rg_error *err)
+static int visit_all(int fd, const struct rg_peer_visit *visit, const struct rg_proof_gpu *gpu,
+                     json_t *own_facts, json_t *other_facts, json_t *paths,
+                     struct rg_findings *findings, struct rg_error *err)
 {
     rg_autofree struct rg_peer_facts *own = calloc(1, sizeof *own);
     rg_autofree struct rg_peer_facts *other = calloc(1, sizeof *other);
@@ -560,7 +693,7 @@ static int visit_all(int fd, const struct rg_peer_visit *visit, json_t *own_fact
     judge_path_mtu(fd, own, other, findings);
     RG_CLEANUP(rg_host_json_free) json_t *own_before = rg_peer_tell_counters();
     RG_CLEANUP(rg_host_json_free) json_t *other_before = ask_counters(fd);
-    rc = prove_all(fd, visit, own, other, paths, findings, err);
+    rc = prove_all(fd, visit, own, other, gpu, paths, findings, err);
     if (rc < 0) {
         return rc;
     }
@@ -605,18 +738,20 @@ int rg_peer_visit(const struct rg_peer_visit *visit, json_t **ret_report, struct
     RG_CLEANUP(rg_host_json_free) json_t *other = NULL;
     RG_CLEANUP(rg_host_json_free) json_t *paths = json_array();
     RG_CLEANUP(rg_findings_free) struct rg_findings findings = {0};
+    struct rg_proof_gpu gpu;
     int rc = check_wishes(visit, err);
+    rc = rc < 0 ? rc : rg_proof_gpu_parse(visit->gpu ? visit->gpu : "", &gpu, err);
     rc = rc < 0 ? rc : connect_to(visit, &fd, err);
     if (rc < 0) {
         return rc;
     }
     own_address(fd, address, sizeof address);
-    own = rg_peer_tell_facts(address, err);
+    own = tell_facts(address, &gpu, err);
     if (!own) {
         return -RG_SERVICE_UNAVAILABLE;
     }
     rc = exchange_facts(fd, own, &other, &loss);
-    rc = rc < 0 ? rc : visit_all(fd, visit, own, other, paths, &findings, &loss);
+    rc = rc < 0 ? rc : visit_all(fd, visit, &gpu, own, other, paths, &findings, &loss);
     if (rc < 0) {
         judge_loss(&loss, &findings);
     }

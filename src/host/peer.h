@@ -17,6 +17,7 @@ struct rg_peer_serve {
     const char *address;     /* numeric, to listen on */
     uint16_t port;           /* 0: the kernel chooses */
     unsigned visits;         /* ends after so many that were a doctor's; 0: never */
+    const char *gpu;         /* whose memory is lent when it is asked for, "cuda:0"; "": none */
     const atomic_bool *stop; /* looked at every 200 ms; may be NULL */
     void (*ready)(const char *address, uint16_t port, void *context); /* may be NULL */
     /* Visitors cannot be let in for now (descriptors or memory have run out), or can be again (0);
@@ -25,7 +26,7 @@ struct rg_peer_serve {
     void *context;
 };
 
-/* Serves one visitor at a time. RG_SETTING when it cannot listen. */
+/* Serves one visitor at a time. RG_SETTING when it cannot listen, or `gpu` names no GPU. */
 int rg_peer_serve(const struct rg_peer_serve *serve, struct rg_error *err);
 
 struct rg_peer_visit {
@@ -34,6 +35,7 @@ struct rg_peer_visit {
     uint64_t bytes;   /* largest transfer */
     const char *only; /* transports and providers to try, separated by commas; "": all that
                          there are. One that is named and is not there is a failure. */
+    const char *gpu;  /* "cuda:0": its memory is moved too; "" */
 };
 
 /*
@@ -41,7 +43,8 @@ struct rg_peer_visit {
  * and "paths". A host that answered the call and then said nothing sensible, or vanished, gives a
  * report too, of what was learned until then: "own", "other" (null unless it told its facts), the
  * findings, of which one is a failure, and "error", a sentence. RG_SETTING when `only` holds what
- * is no transport; RG_SERVICE_UNAVAILABLE when the other side cannot be reached at all.
+ * is no transport, or `gpu` what is no GPU; RG_SERVICE_UNAVAILABLE when the other side cannot be
+ * reached at all.
  */
 int rg_peer_visit(const struct rg_peer_visit *visit, json_t **ret_report, struct rg_error *err);
 

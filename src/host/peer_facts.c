@@ -163,6 +163,7 @@ bool rg_peer_take_facts(const json_t *object, struct rg_peer_facts *ret_facts)
     take_text(object, "boot_id", ret_facts->boot_id, sizeof ret_facts->boot_id);
     take_text(object, "netdev", ret_facts->netdev, sizeof ret_facts->netdev);
     take_text(object, "address", ret_facts->address, sizeof ret_facts->address);
+    take_text(object, "gpu", ret_facts->gpu, sizeof ret_facts->gpu);
     ret_facts->netdev_mtu = (unsigned)rg_peer_number(object, "netdev_mtu", 0, 1 << 20, 0);
     size_t index;
     const json_t *port;

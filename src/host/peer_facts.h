@@ -40,6 +40,7 @@ struct rg_peer_facts {
     unsigned netdev_mtu; /* of the interface that has the connection's address; 0 */
     char netdev[32];
     char address[64]; /* of the connection, on that side */
+    char gpu[32];     /* whose memory it lends, "cuda:0"; "" */
 };
 
 /* Reads this host in a watched child. `address` is the connection's on this side. NULL when it

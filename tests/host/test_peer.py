@@ -338,6 +338,30 @@ def test_what_was_asked_for_by_name_is_not_passed_over():
         end(process)
 
 
+def test_memory_of_a_gpu_is_moved_only_where_one_is_named():
+    process, port = start_serve([], "127.0.0.1")
+    try:
+        done, report = visit([], "127.0.0.1", port, "--transports", "ofi:tcp")
+        assert verdict_of(report, "PEER-GPU") == "skip" and done.returncode in (0, 1), report
+        # What was named is not passed over: no transport here reaches it.
+        done, report = visit([], "127.0.0.1", port, "--transports", "ofi:tcp", "--gpu", "cuda:0")
+        assert verdict_of(report, "PEER-GPU") == "fail" and done.returncode == 2, report
+        assert report["own"]["gpu"] == "cuda:0"
+        done, report = visit([], "127.0.0.1", port, "--gpu", "rocm:0")
+        assert done.returncode == 2 and report is None and "names no GPU" in done.stderr
+    finally:
+        end(process)
+    process, port = start_serve([], "127.0.0.1", "--gpu", "hip:2")
+    try:
+        done, report = visit([], "127.0.0.1", port, "--transports", "ofi:tcp")
+        assert report["other"]["gpu"] == "hip:2" and verdict_of(report, "PEER-GPU") == "fail", report
+    finally:
+        end(process)
+    done = subprocess.run([forest.BINARY, "doctor", "serve", "--listen", "127.0.0.1", "--gpu", "cuda"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "names no GPU" in done.stderr, (done.returncode, done.stderr)
+
+
 def test_a_silent_visitor_does_not_delay_the_end():
     process, port = start_serve([], "127.0.0.1")
     with socket.create_connection(("127.0.0.1", int(port))):

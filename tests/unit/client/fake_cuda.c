@@ -1,8 +1,8 @@
 /*
- * Stands for libcuda.so.1 in test_device.c. Device memory is a file mapped twice: at the "device
- * address", where touching it crashes as touching a GPU pointer would, and at a shadow address that
- * only this library and the fake rail use. A dma-buf is a file that holds the shadow address of
- * what it exports.
+ * Stands for libcuda.so.1 in test_device.c and in tests/unit/host/test_proof.c. Device memory is a
+ * file mapped twice: at the "device address", where touching it crashes as touching a GPU pointer
+ * would, and at a shadow address that only this library and the fake rail use. A dma-buf is a file
+ * that holds the shadow address of what it exports.
  *
  * The test steers it through environment variables: FAKE_CUDA_NO_EXPORT.
  */
@@ -31,6 +31,11 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes);
 int cuDeviceGetPCIBusId(char *text, int room, int ordinal);
 int cuMemGetHandleForAddressRange(void *handle, uint64_t pointer, size_t size, int type,
                                   unsigned long long flags);
+int cuDeviceGet(int *ret_device, int ordinal);
+int cuDevicePrimaryCtxRetain(void **context, int of);
+int cuDevicePrimaryCtxRelease_v2(int of);
+int cuMemAlloc_v2(uint64_t *pointer, size_t bytes);
+int cuMemFree_v2(uint64_t pointer);
 void *fake_cuda_alloc(size_t size);
 void *fake_cuda_shadow(void);
 void fake_cuda_free(void);
@@ -130,6 +135,42 @@ EXPORTED int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
         return 1;
     }
     memcpy(to, shadow + (from - (uintptr_t)device), bytes);
+    return 0;
+}
+
+EXPORTED int cuDeviceGet(int *ret_device, int ordinal)
+{
+    *ret_device = 7;
+    return ordinal == 0 ? 0 : 101; /* invalid device */
+}
+
+EXPORTED int cuDevicePrimaryCtxRetain(void **context, int of)
+{
+    *context = &device;
+    return of == 7 ? 0 : 101;
+}
+
+EXPORTED int cuDevicePrimaryCtxRelease_v2(int of)
+{
+    return of == 7 ? 0 : 101;
+}
+
+/* One at a time is all there is room for. */
+EXPORTED int cuMemAlloc_v2(uint64_t *pointer, size_t bytes)
+{
+    if (!pushed || device) {
+        return 2; /* out of memory */
+    }
+    *pointer = (uintptr_t)fake_cuda_alloc(bytes);
+    return 0;
+}
+
+EXPORTED int cuMemFree_v2(uint64_t pointer)
+{
+    if (!pushed || pointer != (uintptr_t)device) {
+        return 1;
+    }
+    fake_cuda_free();
     return 0;
 }
 

@@ -4,8 +4,8 @@
  */
 #include "common.h"
 
-#include "client/device.h"
 #include "client/memory.h"
+#include "rdma/device.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

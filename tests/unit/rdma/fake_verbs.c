@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define EVENTS_MAX      16
@@ -334,8 +335,18 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *address, size_t length, in
 static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
                                     uint64_t iova, int fd, int access)
 {
+    /* Of tests/unit/client/fake_cuda.c: it holds where the bytes can be reached. */
+    char *bytes = NULL;
+    struct stat st;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != sizeof bytes ||
+        pread(fd, &bytes, sizeof bytes, 0) != sizeof bytes) {
+        bytes = NULL;
+    }
     hold_lock();
-    struct ibv_mr *mr = register_memory(pd, NULL, iova, length, access);
+    struct ibv_mr *mr =
+        fake.dmabuf_max && length > fake.dmabuf_max
+            ? refuse(ENOMEM)
+            : register_memory(pd, bytes ? bytes + offset : NULL, iova, length, access);
     let_go();
     return mr;
 }

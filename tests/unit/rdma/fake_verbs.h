@@ -114,6 +114,7 @@ struct fake {
     bool corrupts;                  /* one bit of what is moved */
     bool ignores_keys;              /* lets everybody in */
     uint8_t dc_reads_max;           /* an initiator with more does not start; 0: no limit */
+    size_t dmabuf_max;              /* bytes that a GPU's window has; 0: no limit */
     unsigned qps_max;               /* 0: as many as there is room for */
     enum ibv_wc_status next_status; /* of the next request that is carried out; then success */
     void (*before_arm)(void);       /* once, then NULL */

@@ -3,7 +3,7 @@
  * drivers' stable ABIs (cuda.h, hip_runtime_api.h, hsa_ext_amd.h): their headers are not needed to
  * build.
  */
-#include "client/device.h"
+#include "rdma/device.h"
 
 #include "base/attr.h"
 #include "base/checked.h"
@@ -46,7 +46,13 @@ struct cuda {
     int (*copy_out)(void *to, uint64_t from, size_t bytes);
     int (*bus_id)(char *text, int room, int ordinal);
     int (*export)(void *handle, uint64_t pointer, size_t size, int type, unsigned long long flags);
+    int (*get)(int *device, int ordinal);
+    int (*retain)(void **context, int device);
+    int (*release)(int device);
+    int (*allocate)(uint64_t *pointer, size_t bytes);
+    int (*free)(uint64_t pointer);
     void *context;
+    int device; /* whose primary context is retained, where `own` is not 0 */
 };
 
 struct hip {
@@ -57,20 +63,25 @@ struct hip {
     int (*copy)(void *to, const void *from, size_t bytes, int kind);
     int (*bus_id)(char *text, int room, int ordinal);
     int (*export)(void *handle, void *pointer, size_t size, int type, unsigned long long flags);
+    int (*allocate)(void **pointer, size_t bytes);
+    int (*free)(void *pointer);
     int (*hsa_export)(const void *pointer, size_t size, int *fd, uint64_t *offset);
     void *hsa;
 };
 
 struct rg_device {
-    enum rg_memory_kind kind;
+    enum rg_device_kind kind;
     void *library;
     struct cuda cuda;
     struct hip hip;
     uint64_t base; /* of the allocation */
     uint64_t size;
     int ordinal;
+    uint64_t bar; /* 0: not known */
     uint64_t window_max;
     bool has_peermem;
+    uint64_t own; /* the address that was allocated here; 0: none */
+    bool retained;
 };
 
 static bool find(void *library, const char *name, void *ret_function)
@@ -123,6 +134,7 @@ uint64_t rg_device_bar_bytes(const char *directory, const char *bus_id, unsigned
 static void learn_window(struct rg_device *device, const char *bus_id, unsigned bar)
 {
     uint64_t bytes = rg_device_bar_bytes(PCI_DIRECTORY, bus_id, bar);
+    device->bar = bytes;
     device->window_max =
         bytes ? RG_MAX(bytes / 2 / WINDOW_UNIT, (uint64_t)1) * WINDOW_UNIT : UINT64_MAX;
 }
@@ -300,20 +312,90 @@ static int copy_hip(struct rg_device *device, void *to, const void *from, size_t
     return result ? fail_call(err, RG_INTERNAL_ERROR, "Copying HIP memory", result) : 0;
 }
 
+/* ---- Memory of our own ---- */
+
+/* cuda.h: CUDA_ERROR_OUT_OF_MEMORY; hip_runtime_api.h has the same number. */
+#define OUT_OF_MEMORY 2
+
+static int fail_allocation(uint64_t length, int result, struct rg_error *err)
+{
+    return rg_failf(err, result == OUT_OF_MEMORY ? RG_OUT_OF_MEMORY : RG_RDMA_NOT_SUPPORTED,
+                    "Allocating %" PRIu64
+                    " bytes on the device failed with error %d of the driver.",
+                    length, result);
+}
+
+static int allocate_cuda(struct rg_device *device, int ordinal, uint64_t length,
+                         struct rg_error *err)
+{
+    struct cuda *cuda = &device->cuda;
+    void *library = device->library;
+    if (!find(library, "cuDeviceGet", &cuda->get) ||
+        !find(library, "cuDevicePrimaryCtxRetain", &cuda->retain) ||
+        !find(library, "cuDevicePrimaryCtxRelease_v2", &cuda->release) ||
+        !find(library, "cuMemAlloc_v2", &cuda->allocate) ||
+        !find(library, "cuMemFree_v2", &cuda->free)) {
+        return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "libcuda.so.1 is too old: %s", dlerror());
+    }
+    int result = cuda->get(&cuda->device, ordinal);
+    if (result) {
+        return fail_call(err, RG_RDMA_NOT_SUPPORTED, "Finding the CUDA device", result);
+    }
+    result = cuda->retain(&cuda->context, cuda->device);
+    if (result) {
+        return fail_call(err, RG_RDMA_NOT_SUPPORTED, "Opening the CUDA device", result);
+    }
+    device->retained = true;
+    (void)cuda->push(cuda->context);
+    result = cuda->allocate(&device->own, length);
+    (void)cuda->pop(&(void *){NULL});
+    return result ? fail_allocation(length, result, err) : 0;
+}
+
+static int allocate_hip(struct rg_device *device, int ordinal, uint64_t length,
+                        struct rg_error *err)
+{
+    struct hip *hip = &device->hip;
+    void *pointer = NULL;
+    int current = 0;
+    if (!find(device->library, "hipMalloc", &hip->allocate) ||
+        !find(device->library, "hipFree", &hip->free)) {
+        return rg_failf(err, RG_RDMA_NOT_SUPPORTED, "libamdhip64 is too old: %s", dlerror());
+    }
+    (void)hip->get_device(&current);
+    int result = hip->set_device(ordinal);
+    if (result) {
+        return fail_call(err, RG_RDMA_NOT_SUPPORTED, "Finding the HIP device", result);
+    }
+    result = hip->allocate(&pointer, length);
+    (void)hip->set_device(current);
+    device->own = (uint64_t)(uintptr_t)pointer;
+    return result ? fail_allocation(length, result, err) : 0;
+}
+
+static void free_own(struct rg_device *device)
+{
+    struct cuda *cuda = &device->cuda;
+    if (device->kind == RG_DEVICE_HIP && device->own) {
+        (void)device->hip.free(pointer_of(device->own));
+    } else if (device->own) {
+        (void)cuda->push(cuda->context);
+        (void)cuda->free(device->own);
+        (void)cuda->pop(&(void *){NULL});
+    }
+    if (device->retained) {
+        (void)cuda->release(cuda->device);
+    }
+}
+
 /* ---- Both ---- */
 
 static int open_device(struct rg_device *device, uint64_t address, uint64_t length,
                        struct rg_error *err)
 {
-    int rc;
     device->window_max = UINT64_MAX;
-    if (device->kind == RG_MEMORY_CUDA) {
-        rc = load_cuda(device, err);
-        rc = rc < 0 ? rc : look_at_cuda(device, address, err);
-    } else {
-        rc = load_hip(device, err);
-        rc = rc < 0 ? rc : look_at_hip(device, address, err);
-    }
+    int rc = device->kind == RG_DEVICE_CUDA ? look_at_cuda(device, address, err)
+                                            : look_at_hip(device, address, err);
     if (rc < 0) {
         return rc;
     }
@@ -326,7 +408,12 @@ static int open_device(struct rg_device *device, uint64_t address, uint64_t leng
     return 0;
 }
 
-int rg_device_open(enum rg_memory_kind kind, uint64_t address, uint64_t length,
+static int load_library(struct rg_device *device, struct rg_error *err)
+{
+    return device->kind == RG_DEVICE_CUDA ? load_cuda(device, err) : load_hip(device, err);
+}
+
+int rg_device_open(enum rg_device_kind kind, uint64_t address, uint64_t length,
                    struct rg_device **ret_device, struct rg_error *err)
 {
     struct rg_device *device = calloc(1, sizeof *device);
@@ -334,11 +421,35 @@ int rg_device_open(enum rg_memory_kind kind, uint64_t address, uint64_t length,
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     device->kind = kind;
-    int rc = open_device(device, address, length, err);
+    int rc = load_library(device, err);
+    rc = rc < 0 ? rc : open_device(device, address, length, err);
     if (rc < 0) {
         rg_device_close(device);
         return rc;
     }
+    *ret_device = device;
+    return 0;
+}
+
+int rg_device_allocate(enum rg_device_kind kind, int ordinal, uint64_t length,
+                       struct rg_device **ret_device, uint64_t *ret_address, struct rg_error *err)
+{
+    struct rg_device *device = calloc(1, sizeof *device);
+    if (!device) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    device->kind = kind;
+    int rc = load_library(device, err);
+    if (rc == 0) {
+        rc = kind == RG_DEVICE_CUDA ? allocate_cuda(device, ordinal, length, err)
+                                    : allocate_hip(device, ordinal, length, err);
+    }
+    rc = rc < 0 ? rc : open_device(device, device->own, length, err);
+    if (rc < 0) {
+        rg_device_close(device);
+        return rc;
+    }
+    *ret_address = device->own;
     *ret_device = device;
     return 0;
 }
@@ -348,6 +459,7 @@ void rg_device_close(struct rg_device *device)
     if (!device) {
         return;
     }
+    free_own(device);
     /* The program has its own reference where it uses the library. */
     if (device->hip.hsa) {
         dlclose(device->hip.hsa);
@@ -368,7 +480,7 @@ int rg_device_export(struct rg_device *device, uint64_t address, uint64_t length
     end = RG_MIN(end, device->base + device->size);
     int fd = -1;
     uint64_t offset = 0;
-    int rc = device->kind == RG_MEMORY_CUDA
+    int rc = device->kind == RG_DEVICE_CUDA
                  ? export_cuda(device, begin, end - begin, &fd, err)
                  : export_hip(device, begin, end - begin, &fd, &offset, err);
     if (rc == 0) {
@@ -382,6 +494,11 @@ bool rg_device_has_peermem(const struct rg_device *device)
     return device->has_peermem;
 }
 
+uint64_t rg_device_bar(const struct rg_device *device)
+{
+    return device->bar;
+}
+
 uint64_t rg_device_window_max(const struct rg_device *device)
 {
     return device->window_max;
@@ -390,7 +507,7 @@ uint64_t rg_device_window_max(const struct rg_device *device)
 int rg_device_read(struct rg_device *device, uint64_t from, void *to, size_t length,
                    struct rg_error *err)
 {
-    if (device->kind == RG_MEMORY_HIP) {
+    if (device->kind == RG_DEVICE_HIP) {
         return copy_hip(device, to, pointer_of(from), length, HIP_DEVICE_TO_HOST, err);
     }
     (void)device->cuda.push(device->cuda.context);
@@ -402,7 +519,7 @@ int rg_device_read(struct rg_device *device, uint64_t from, void *to, size_t len
 int rg_device_write(struct rg_device *device, uint64_t to, const void *from, size_t length,
                     struct rg_error *err)
 {
-    if (device->kind == RG_MEMORY_HIP) {
+    if (device->kind == RG_DEVICE_HIP) {
         return copy_hip(device, pointer_of(to), from, length, HIP_HOST_TO_DEVICE, err);
     }
     (void)device->cuda.push(device->cuda.context);
