@@ -52,7 +52,7 @@ struct cuda {
     int (*allocate)(uint64_t *pointer, size_t bytes);
     int (*free)(uint64_t pointer);
     void *context;
-    int device; /* whose primary context is retained, where `own` is not 0 */
+    int device; /* whose primary context is `retained` */
 };
 
 struct hip {
