@@ -131,7 +131,8 @@ struct rg_run {
     int64_t end;        /* for a loss: until it was restored */
     bool ended;         /* restored */
     bool answered;      /* the element answered this node around that time */
-    bool only_observer; /* no other node complains of the element then */
+    bool ill;           /* its node had a fault of its own, from the card to the address */
+    bool only_observer; /* no other node that is well complains of the element then */
     rg_host_id element; /* whom it is about */
     uint32_t group;     /* union-find */
     int incident;

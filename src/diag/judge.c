@@ -605,9 +605,28 @@ static void note_witness(struct rg_correlation *correlation, struct rg_run *run,
             other->trait.flags & RG_TRAIT_ANSWERED && near_in_time(run, other, 5 * USEC);
         return;
     }
-    if (rg_map_resolve(&correlation->map, other->speaker) != run->element &&
+    if (rg_map_resolve(&correlation->map, other->speaker) != run->element && !other->ill &&
         near_in_time(run, other, window)) {
         run->only_observer = false;
+    }
+}
+
+/* A node whose own link or card failed is no witness against what it then cannot reach. */
+static void note_ill(struct rg_correlation *correlation, const struct by_element *list,
+                     size_t count)
+{
+    int64_t window = correlation->options.window_sec * USEC;
+    size_t most = count < PAIRED_MAX ? count : PAIRED_MAX;
+    for (size_t i = 0; i < most; i++) {
+        const struct rg_run *fault = &correlation->runs[list[i].run];
+        if (!is_own_fault(fault) || fault->row->layer > RG_LAYER_ADDRESS) {
+            continue;
+        }
+        for (size_t k = 0; k < most; k++) {
+            struct rg_run *run = &correlation->runs[list[k].run];
+            run->ill |= run->node == fault->node && run->boot == fault->boot &&
+                        fault->start <= run->end && near_in_time(run, fault, window);
+        }
     }
 }
 
@@ -826,6 +845,7 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
     }
     pair_losses(correlation);
     qsort(list, count, sizeof(*list), compare_by_element);
+    note_ill(correlation, list, count);
     note_witnesses(correlation, list, count);
     join_same_element(correlation, list, count);
     join_stories(correlation, list, count);

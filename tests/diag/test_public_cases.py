@@ -20,7 +20,7 @@ EXPECTED = {
     # Page sizes of client and server differ: software on both ends, not the network.
     "M-CSCS": dict(cause="LN-TOOBIG", scope="software", nature="software",
                    element_has="192.0.2.43@tcp", headline_has="network is not at fault",
-                   avoid_has="cables"),
+                   avoid_has="cables", evidence_has="the number of the same request"),
     "M-EVICTEDNS": dict(scope="unknown", data="lost", headline_has="evicted",
                         undecided_has="192.0.2.5@tcp"),
     "M-CORTX": dict(cause="MOD-SYMBOL", scope="node", nature="software", avoid_has="cables"),

@@ -299,6 +299,124 @@ def test_flushed_requests_are_no_cause():
     assert incident["cause"]["count"] == 1 and "failed 12" in incident["cause"]["lines"][0]
 
 
+# ---- What the evidence says, each sentence where its rule holds and not where it does not. ----
+
+def says(incident, field, sentence):
+    return sentence in english(incident[field])
+
+
+@pytest.mark.parametrize("kind, sentence", [("timed out for sent delay", "never left gpu01"),
+                                            ("failed due to network error", "network error for 192.0.2.11@o2ib"),
+                                            ("timed out for slow reply", "left gpu01 and no reply")])
+def test_three_endings_of_a_request_are_three_sentences(kind, sentence):
+    text = cluster.gone("gpu01", 0, "scr-OST0000", A, kind)
+    every = ("never left gpu01", "network error for 192.0.2.11@o2ib", "left gpu01 and no reply")
+    evidence = english(last(diagnose_text(text))["evidence"])
+    assert [one for one in every if one in evidence] == [sentence]
+
+
+def test_pings_first_means_that_it_began_earlier():
+    ping = cluster.gone("gpu01", 0, "scr-OST0000", A, opcode=400)
+    write = cluster.gone("gpu01", 0, "scr-OST0000", A, opcode=4)
+    assert says(last(diagnose_text(ping)), "evidence", "30 s older")
+    assert not says(last(diagnose_text(write)), "evidence", "30 s older")
+
+
+def test_servers_that_nobody_lost_speak_against_the_fabric():
+    nodes = ("gpu01", "gpu02", "gpu03")
+    incident = last(diagnose_text(known(*nodes) + lost_by(nodes, (A, B))))
+    check(incident, scope="fabric")
+    assert says(incident, "contrary", f"not lost by anybody: {C}")
+    assert not says(last(diagnose_text(known(*nodes) + lost_by(nodes))), "contrary", "not lost by anybody")
+
+
+def test_only_one_target_of_a_server_is_known():
+    text = "".join(cluster.gone(node, 0, "scr-OST0000", A) for node in ("gpu01", "gpu02", "gpu03"))
+    incident = last(diagnose_text(text))
+    check(incident, scope="server", undecided_has="whether other targets of")
+    assert says(incident, "contrary", "Only one target of")
+
+
+RECONNECTING = ("Lustre: scr-OST0000: Client 939243e4-2f54-a96f-3cbb-9fcf55426e2e (at 192.0.2.101@o2ib) "
+                "reconnecting")
+
+
+def test_a_server_that_took_a_client_back_was_up():
+    text = cluster.line("oss1", -2990, "LNet: Added LNI 192.0.2.11@o2ib [8/256/0/180]")
+    text += known("gpu02", "gpu03") + cluster.gone("gpu01", 0, "scr-OST0000", A)
+    assert not says(last(diagnose_text(text)), "evidence", "so it was up")
+    incident = last(diagnose_text(text + cluster.line("oss1", 1, RECONNECTING)))
+    check(incident, scope="pair")
+    assert says(incident, "evidence", "so it was up")
+
+
+def test_one_fault_of_many_nodes():
+    """Each lost its own link, and all of them lost the same server: it is not the server."""
+    def down(*ill, well=()):
+        text = "".join(cluster.line(node, 0, "mlx5_core 0000:3b:00.0 ens1f0np0: Link down") for node in ill)
+        return text + "".join(cluster.gone(node, 10, "scr-OST0000", A) for node in (*ill, *well))
+
+    incident = last(diagnose_text(down("gpu01", "gpu02", "gpu03", "gpu04")))
+    check(incident, cause="NET-LINK", scope="fabric", evidence_has="4 nodes report it")
+    incident = last(diagnose_text(down("gpu01", "gpu02")))
+    check(incident, cause="NET-LINK", scope="node")
+    assert says(incident, "contrary", "2 nodes have the same fault")
+    # Nodes that are well and lost it too accuse the server.
+    incident = last(diagnose_text(down("gpu01", well=("gpu02", "gpu03"))))
+    check(incident, scope="server", element_has="192.0.2.11")
+
+
+def test_stopped_on_purpose_after_its_disk_failed():
+    text = cluster.line("oss1", 0, "LDISKFS-fs (dm-3): Remounting filesystem read-only")
+    text += cluster.line("oss1", 60, "Lustre: Failing over scr-OST0000")
+    text += cluster.gone("gpu01", 65, "scr-OST0000", A)
+    incident = diagnose_text(text)["incidents"][0]
+    check(incident, cause="BE-RDONLY", nature="storage", planned=False)
+    assert says(incident, "contrary", "stopped on purpose too")
+
+
+def test_one_server_alone_cannot_tell_itself_from_its_clients():
+    text = "".join(cluster.silent_client("oss1", index, "scr-OST0000", f"9392430{index}-2f54-a96f",
+                                         f"192.0.2.{100 + index}@o2ib") for index in range(5))
+    check(last(diagnose_text(text)), scope="unknown", undecided_has="any second server", confidence="low")
+
+
+def test_one_request_may_wait_for_its_client():
+    late = ("Lustre: 7781:0:(service.c:2344:ptlrpc_server_handle_request()) @@@ Request took longer than estimated "
+            "(109/12s); client may timeout  req@ffff88 x{}/t0(0) o4->939243e4-2f54-a96f-3cbb-9fcf55426e2e@"
+            "192.0.2.105@o2ib:6/4 lens 488/448 e 0 to 0 dl 1736957913 ref 1 fl Complete:/0/0 rc 0/0")
+    incident = last(diagnose_text(cluster.line("oss1", 0, late.format(1))))
+    assert says(incident, "contrary", "one request of 192.0.2.105@o2ib")
+    text = "".join(cluster.line("oss1", index, late.format(index)) for index in range(1, 6))
+    assert not says(last(diagnose_text(text)), "contrary", "one request of")
+
+
+def test_a_slow_server_that_waits_for_a_broken_client():
+    text = cluster.line("gpu05", -2990, "LNet: Added LNI 192.0.2.105@o2ib [8/256/0/180]")
+    text += cluster.line("gpu05", 0, "Out of memory: Killed process 4411 (python3) total-vm:98000000kB")
+    text += cluster.line("oss1", 20, "Lustre: scr-OST0000: Client 939243e4-2f54-a96f-3cbb-9fcf55426e2e (at "
+                                     "192.0.2.105@o2ib) refused connection, still busy with 5 references")
+    found = diagnose_text(text)
+    assert len(found["incidents"]) == 1
+    check(last(found), cause="K-OOM", element_has="gpu05")
+
+
+def test_evictions_of_one_server_at_once_are_one_story():
+    text = "".join(cluster.silent_client("oss1", index, f"scr-OST000{index}", f"9392430{index}-2f54-a96f",
+                                         f"192.0.2.{100 + index}@o2ib") for index in range(3))
+    assert len(diagnose_text(text)["incidents"]) == 1
+
+
+def test_a_limiter_swallowed_the_end_of_a_loss():
+    """Two targets of one server came back; the line of one was skipped, and counted."""
+    text = cluster.gone("gpu01", 0, "scr-OST0000", A) + cluster.gone("gpu01", 0.1, "scr-OST0001", A)
+    text += cluster.restored("gpu01", 30, "scr-OST0000", A)
+    incident = last(diagnose_text(text))
+    check(incident, open=True, data="unknown")
+    text += cluster.line("gpu01", 31, "Lustre: Skipped 1 previous similar message")
+    check(last(diagnose_text(text)), open=False, data="delayed")
+
+
 # ---- With a table of hosts. ----
 
 HOSTS = f"""# NID HOST ROLE [RACK]
