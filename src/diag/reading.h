@@ -49,11 +49,4 @@ struct rg_source_facts {
 int rg_reading_run(struct rg_desk *desk, const struct rg_source_facts *facts,
                    struct rg_lines *lines, struct rg_error *err);
 
-/*
- * The name of a node in the name of a file, directories included: "gpu01/dmesg", "gpu01.dmesg.gz",
- * "messages-oss1-20261129", "sosreport-oss1-2026-11-29-abcdef/…". Words that name a kind of log,
- * dates and numbers are no names. Empty when there is none; else borrowed from `path`.
- */
-struct span rg_node_name_from_path(struct span path);
-
 #endif

@@ -9,7 +9,9 @@
 #include "base/checked.h"
 #include "base/clock.h"
 
+#include "diag/content.h"
 #include "diag/live.h"
+#include "diag/paths.h"
 #include "diag/utf16.h"
 
 #include <archive.h>
@@ -30,8 +32,6 @@
 #define ARCHIVE_BLOCK  (64 << 10)
 #define LIVE_TIMEOUT_S 60
 #define PROGRESS_BYTES (8 << 20)
-#define RANK_BARE      INT64_C(2000000000)
-#define RANK_NUMBERED  INT64_C(1000000000)
 
 enum item_kind { ITEM_FILE, ITEM_STDIN, ITEM_RING, ITEM_JOURNAL };
 
@@ -162,80 +162,6 @@ int rg_inputs_new(struct rg_desk *desk, const struct rg_inputs_options *options,
     return 0;
 }
 
-/* ---- Rotation ---- */
-
-static bool all_digits(struct span word)
-{
-    uint64_t number;
-    return word.len > 0 && word.len <= 18 && rg_span_to_u64(word, &number);
-}
-
-static struct span without_compression(struct span name)
-{
-    static const char *const endings[] = {".gz", ".xz", ".bz2", ".zst", ".lz4", ".Z"};
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(endings); i++) {
-        struct span ending = rg_span_text(endings[i]);
-        if (name.len > ending.len && rg_span_ends(name, ending)) {
-            return rg_span_head(name, name.len - ending.len);
-        }
-    }
-    return name;
-}
-
-/* "messages-20261101", "messages-2026-11-01": the date, or 0. */
-static int64_t take_date(struct span *name)
-{
-    int64_t date = 0;
-    size_t digits = 0;
-    size_t i = name->len;
-    int64_t scale = 1;
-    while (i > 0 && digits < 8) {
-        char c = name->ptr[i - 1];
-        if (c >= '0' && c <= '9') {
-            date += (c - '0') * scale;
-            scale *= 10;
-            digits++;
-        } else if (c != '-' || (digits != 2 && digits != 4)) {
-            break;
-        }
-        i--;
-    }
-    if (digits != 8 || i < 2 || (name->ptr[i - 1] != '-' && name->ptr[i - 1] != '.') ||
-        date < 19900101 || date > 21001231 || date / 100 % 100 < 1 || date / 100 % 100 > 12 ||
-        date % 100 < 1 || date % 100 > 31) {
-        return 0;
-    }
-    *name = rg_span_head(*name, i - 1);
-    return date;
-}
-
-struct span rg_rotation_of(struct span name, int64_t *ret_rank)
-{
-    struct span stem = without_compression(name);
-    *ret_rank = RANK_BARE;
-    int64_t date = take_date(&stem);
-    if (date != 0) {
-        *ret_rank = date;
-        return stem;
-    }
-    const char *dot = stem.len > 0 ? memrchr(stem.ptr, '.', stem.len) : NULL;
-    if (!dot || dot == stem.ptr) {
-        return stem;
-    }
-    struct span head = rg_span_head(stem, (size_t)(dot - stem.ptr));
-    struct span last = rg_span_skip(stem, head.len + 1);
-    uint64_t age;
-    if (rg_span_is(last, "old")) {
-        *ret_rank = RANK_NUMBERED - 1;
-        return head;
-    }
-    if (all_digits(last) && last.len <= 4 && rg_span_to_u64(last, &age)) {
-        *ret_rank = RANK_NUMBERED - (int64_t)age;
-        return head;
-    }
-    return stem;
-}
-
 static uint32_t family_of(struct rg_inputs *inputs, struct span path, int64_t *ret_rank)
 {
     const char *slash = path.len > 0 ? memrchr(path.ptr, '/', path.len) : NULL;
@@ -272,7 +198,7 @@ static int add_item(struct rg_inputs *inputs, struct item item, struct rg_error 
 static int add_file(struct rg_inputs *inputs, const char *path, bool named, rg_node_id node,
                     struct rg_error *err)
 {
-    int64_t rank = RANK_BARE;
+    int64_t rank = RG_RANK_BARE;
     uint32_t family = family_of(inputs, rg_span_text(path), &rank);
     rg_autofree char *copy = strdup(path);
     if (!copy) {
@@ -289,37 +215,6 @@ static int add_file(struct rg_inputs *inputs, const char *path, bool named, rg_n
         (void)RG_TAKE(copy);
     }
     return rc;
-}
-
-bool rg_sos_is_log(struct span path)
-{
-    static const char *const starts[] = {
-        "sos_commands/host/date",
-        "sos_commands/date/date",
-        "sos_commands/host/uptime",
-        "sos_commands/general/date",
-        "sos_commands/general/uptime",
-        "sos_commands/kernel/dmesg",
-        "sos_commands/logs/journalctl",
-        "sos_commands/lustre/",
-        "sos_commands/infiniband/",
-        "sos_commands/lnet/",
-        "var/log/messages",
-        "var/log/syslog",
-        "var/log/kern",
-        "var/log/dmesg",
-        "var/log/cluster/",
-        "var/log/pacemaker/",
-        "var/log/lustre",
-        "var/log/boot.log",
-    };
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(starts); i++) {
-        if (rg_span_starts(path, rg_span_text(starts[i]))) {
-            return true;
-        }
-    }
-    return rg_span_starts(path, RG_SPAN_LITERAL("var/crash/")) &&
-           rg_span_ends(path, RG_SPAN_LITERAL("dmesg.txt"));
 }
 
 /* The first line of the report's "hostname" file, or what its directory is called after. */
@@ -525,76 +420,6 @@ static ssize_t read_descriptor(void *context, char *bytes, size_t room, struct r
             return rg_fail_errno(err, RG_STORAGE_FAULT, errno, "cannot be read");
         }
     }
-}
-
-/* ---- What the first bytes tell ---- */
-
-enum content {
-    CONTENT_LOG,
-    CONTENT_UTF16,
-    CONTENT_ARCHIVE,
-    CONTENT_JOURNAL,
-    CONTENT_BINARY,
-    CONTENT_EMPTY
-};
-
-static bool has_magic(struct span head, size_t offset, const char *magic, size_t len)
-{
-    return head.len >= offset + len && memcmp(head.ptr + offset, magic, len) == 0;
-}
-
-static bool is_archive(struct span head)
-{
-    static const struct {
-        size_t offset;
-        size_t len;
-        const char *magic;
-    } magics[] = {
-        {0, 2, "\x1f\x8b"},
-        {0, 6,
-         "\xfd"
-         "7zXZ\0"},
-        {0, 4, "\x28\xb5\x2f\xfd"},
-        {0, 4, "\x04\x22\x4d\x18"},
-        {0, 2, "\x1f\x9d"},
-        {0, 4, "PK\x03\x04"},
-        {257, 5, "ustar"},
-        {0, 6, "070701"},
-    };
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(magics); i++) {
-        if (has_magic(head, magics[i].offset, magics[i].magic, magics[i].len)) {
-            return true;
-        }
-    }
-    return has_magic(head, 0, "BZh", 3) && head.len > 10 && head.ptr[4] == '1';
-}
-
-/* More than one byte in ten is no text. Exports of the journal have binary fields, but few. */
-static bool is_binary(struct span head)
-{
-    size_t odd = 0;
-    for (size_t i = 0; i < head.len; i++) {
-        unsigned char c = (unsigned char)head.ptr[i];
-        odd += c < 0x20 && c != '\n' && c != '\t' && c != '\r' && c != 0x1b && c != '\b';
-    }
-    return odd * 10 > head.len;
-}
-
-static enum content classify(struct span head)
-{
-    if (head.len == 0) {
-        return CONTENT_EMPTY;
-    }
-    if (is_archive(head)) {
-        return CONTENT_ARCHIVE;
-    }
-    if (has_magic(head, 0, "LPKSHHRH", 8)) {
-        return CONTENT_JOURNAL;
-    }
-    if (rg_utf16_order_of(head) != RG_UTF16_NONE) {
-        return CONTENT_UTF16;
-    }
-    return is_binary(head) ? CONTENT_BINARY : CONTENT_LOG;
 }
 
 /* ---- Reading one stream ---- */
@@ -861,12 +686,13 @@ static int read_archive(struct rg_inputs *inputs, struct tap *tap, const struct 
     return rc;
 }
 
-static void note_binary(struct rg_inputs *inputs, const struct origin *origin, enum content content)
+static void note_binary(struct rg_inputs *inputs, const struct origin *origin,
+                        enum rg_content content)
 {
     bool debug_log = memmem(origin->name, strlen(origin->name), "lustre-log", 10) != NULL;
     const char *sentence = "not a text file: not read";
     const char *korean = "텍스트 파일이 아니어서 읽지 않음";
-    if (content == CONTENT_JOURNAL) {
+    if (content == RG_CONTENT_JOURNAL) {
         sentence = "a journal in its binary form: not read; give the output of "
                    "journalctl --file FILE -o export";
         korean = "이진 형식의 journal이어서 읽지 않음; "
@@ -904,19 +730,19 @@ static int read_stream(struct rg_inputs *inputs, struct tap *tap, const struct o
                      origin->name, err.message);
         return 0;
     }
-    enum content content = classify(rg_span(tap->head, tap->head_len));
+    enum rg_content content = rg_content_of(rg_span(tap->head, tap->head_len));
     switch (content) {
-    case CONTENT_ARCHIVE:
+    case RG_CONTENT_ARCHIVE:
         return read_archive(inputs, tap, origin);
-    case CONTENT_LOG:
+    case RG_CONTENT_LOG:
         return read_log(inputs, tap, origin);
-    case CONTENT_UTF16:
+    case RG_CONTENT_UTF16:
         return read_utf16(inputs, tap, origin);
-    case CONTENT_JOURNAL:
-    case CONTENT_BINARY:
+    case RG_CONTENT_JOURNAL:
+    case RG_CONTENT_BINARY:
         note_binary(inputs, origin, content);
         return 0;
-    case CONTENT_EMPTY:
+    case RG_CONTENT_EMPTY:
         inputs->read_count++;
         return 0;
     }

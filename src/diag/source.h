@@ -66,14 +66,4 @@ bool rg_inputs_unreadable(const struct rg_inputs *inputs);
 /* How many sources were read. */
 uint64_t rg_inputs_read_count(const struct rg_inputs *inputs);
 
-/*
- * The place of a file among its rotated siblings: what is left of the name without the rotation's
- * suffix and compression (borrowed), and a rank, lower for older. "messages-20261101.gz",
- * "syslog.2.gz", "dmesg.old".
- */
-struct span rg_rotation_of(struct span name, int64_t *ret_rank);
-
-/* True for the files of a sos report that hold logs; `path` is relative to the report's root. */
-bool rg_sos_is_log(struct span path);
-
 #endif

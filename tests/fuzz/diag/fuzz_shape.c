@@ -2,9 +2,8 @@
  * One line: its shape, the journal's JSON, the name of a node in a path, the rotation of a file.
  */
 #include "diag/journal.h"
-#include "diag/reading.h"
+#include "diag/paths.h"
 #include "diag/shape.h"
-#include "diag/source.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include "collect.h"
+#include "diag/paths.h"
 
 #include "diag/stamp.h"
 
