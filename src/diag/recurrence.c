@@ -23,7 +23,7 @@ static rg_word subject_of(const struct rg_incident *incident)
 /* Days between the two when they began at the same time of day, else 0. */
 static int64_t days_between(const struct rg_incident *a, const struct rg_incident *b)
 {
-    if (a->first.kind != RG_WHEN_UTC || b->first.kind != RG_WHEN_UTC) {
+    if (a->first.kind != RG_WHEN_UTC || b->first.kind != RG_WHEN_UTC || a->first.usec < 0) {
         return 0;
     }
     int64_t apart = llabs(a->first.usec - b->first.usec);
