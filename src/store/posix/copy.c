@@ -139,7 +139,10 @@ static void *run_range_job(void *argument)
     struct range_job *job = argument;
     struct range range = job->range;
     rg_posix_range_call *copy = atomic_load(&rg_posix_copy_file_range);
-    bool go_on = true;
+    /* Given up before it began, on a machine too busy to start it: not a byte is written late. */
+    RG_MUST(pthread_mutex_lock(&job->mutex));
+    bool go_on = !job->abandoned;
+    RG_MUST(pthread_mutex_unlock(&job->mutex));
     while (go_on && range.len) {
         off64_t from = (off64_t)range.source_offset;
         off64_t to = (off64_t)range.target_offset;
