@@ -90,9 +90,10 @@ def digest_seconds(size):
 
 
 def plain_write_seconds(place, body, count, synced):
-    """The least a program does for the same: a file beside its name, then the name; the mean of `count`."""
+    """The least a program does for the same: a file beside its name, then the name. The means of `count`: of
+    the time that passed, and of CPU."""
     directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    started = time.monotonic()
+    started, worked = time.monotonic(), time.process_time()
     for i in range(count):
         file = os.open(place / "new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         left = memoryview(body)
@@ -104,20 +105,22 @@ def plain_write_seconds(place, body, count, synced):
         os.rename(place / "new", place / f"plain-{i % 4}")
         if synced:
             os.fsync(directory)
-    took = (time.monotonic() - started) / count
+    took, cpu = (time.monotonic() - started) / count, (time.process_time() - worked) / count
     os.close(directory)
-    return took
+    return took, cpu
 
 
 def put_bound(start, load, work, quick):
-    """A durable PUT beside the digest and the disk, all in turn; what it needs beyond the larger of them
-    is ours. 1.00 of the sum: nothing overlaps and nothing is added."""
+    """A durable PUT beside the digest and the disk, all in turn. 1.00 of the larger: it is the bound; 1.00 of
+    the sum: nothing overlaps and nothing is added. Its CPU stands beside that of the digest and the plain
+    program: what is more is HTTP's, and ours."""
     sizes = {4096: 200, 64 << 10: 100, MIB: 30, 16 * MIB: 6, 256 * MIB: 2}
     tree = work / "put"
     (tree / BUCKET).mkdir(parents=True)
     (work / "plain").mkdir()
     print("\nWhat bounds a PUT on one connection: ms of a PUT (durable; not synced), of MD5 by openssl, of write, fsync"
-          "\nand rename by a plain program (and without fsync); the durable PUT to the larger of the two, and to their sum")
+          "\nand rename by a plain program (and without fsync); the durable PUT to the larger of the two, and to their sum;"
+          "\nCPU ms of a durable PUT, and of the digest and the plain program together")
     rows = []
     durable = start(tree, ["--rdma", "off"])
     relaxed = start(tree, ["--rdma", "off", "--durability", "none"])
@@ -125,20 +128,28 @@ def put_bound(start, load, work, quick):
         for size in list(sizes)[:3] if quick else sizes:
             count, body = sizes[size], os.urandom(size)
             runs = {name: [] for name in ("durable", "relaxed", "digest", "disk", "page_cache")}
+            cpu = {"durable": [], "plain": []}
             for _ in range(1 if quick else 3):
                 for name, gateway in (("durable", durable), ("relaxed", relaxed)):
                     done = load(gateway, "PUT", size, 1, 3600, 4, False, f"/{BUCKET}/{name}-", requests=count)
                     runs[name].append(done["seconds"] / done["requests"])
-                runs["disk"].append(plain_write_seconds(work / "plain", body, count, True))
-                runs["page_cache"].append(plain_write_seconds(work / "plain", body, count, False))
+                    if name == "durable":
+                        cpu[name].append(done["server_cpu_us_per_request"] / 1e6)
+                plain, plain_cpu = plain_write_seconds(work / "plain", body, count, True)
+                runs["disk"].append(plain)
+                cpu["plain"].append(plain_cpu)
+                runs["page_cache"].append(plain_write_seconds(work / "plain", body, count, False)[0])
                 runs["digest"].append(digest_seconds(size))
             row = {"size": size} | {name + "_seconds": median(times) for name, times in runs.items()}
+            row["cpu_seconds"] = median(cpu["durable"])
+            row["floor_cpu_seconds"] = median(cpu["plain"]) + row["digest_seconds"]
             larger, digest, disk = max(row["digest_seconds"], row["disk_seconds"]), row["digest_seconds"], row["disk_seconds"]
             row["bound"] = "disk" if disk >= digest else "digest"
             row["to_bound"], row["to_sum"] = row["durable_seconds"] / larger, row["durable_seconds"] / (disk + digest)
             rows.append(row)
             print(f"{size // 1024:>7} KiB  " + " ".join(f"{row[name + '_seconds'] * 1e3:>9.3f}" for name in runs)
-                  + f"  {row['bound']:<6} {row['to_bound']:>6.2f} {row['to_sum']:>6.2f}", flush=True)
+                  + f"  {row['bound']:<6} {row['to_bound']:>6.2f} {row['to_sum']:>6.2f}"
+                  + f"  {row['cpu_seconds'] * 1e3:>8.2f} {row['floor_cpu_seconds'] * 1e3:>8.2f}", flush=True)
     finally:
         durable.stop()
         relaxed.stop()
