@@ -1,6 +1,6 @@
 /*
- * What the files of the data planes share: planes.c (rails, transfers by token) and
- * planes_session.c (sessions). Nobody else may include it.
+ * What the files of the data planes share: planes.c (transfers by token), planes_open.c (rails),
+ * planes_session.c (sessions) and planes_count.c (counters). Nobody else may include it.
  */
 #ifndef RG_GATE_PLANES_INSIDE_H
 #define RG_GATE_PLANES_INSIDE_H
@@ -64,6 +64,13 @@ struct rg_planes {
     pthread_t ticker;
     bool ticking;
 };
+
+/*
+ * Opens what the settings ask for, rails and the table of sessions, and appends the line for
+ * people. Errors of rg_planes_open.
+ */
+int rg_planes_open_rails(struct rg_planes *planes, struct rg_buf *summary, struct rg_error *err);
+void rg_plane_free(struct rg_plane *plane);
 
 /* What a transfer goes by; all borrowed. */
 struct rg_plane_way {
