@@ -14,8 +14,8 @@
 #define OPEN_TRIES 50
 
 /* The pauses between them where a mount's cache lags behind: GlusterFS believes an entry for a
- * second by default, and an overwrite by another client is ESTALE for as long; the next one may come
- * meanwhile. All together: 3.9 s.
+ * second by default, and an overwrite by another client is ESTALE for as long; the next one may
+ * come meanwhile. All together: 3.9 s.
  */
 #define OPEN_PAUSE_US_MIN 100u
 #define OPEN_PAUSE_US_MAX 100000u
