@@ -143,6 +143,8 @@ def test_each_page_is_valid(root):
 
 
 def test_unit_is_valid(root):
+    if root.run("sh", "-c", "command -v systemd-analyze").returncode != 0:
+        pytest.skip("no systemd-analyze")
     done = root.run("systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
                     "/lib/systemd/system/railgate.service")
     assert done.returncode == 0, done.stderr
