@@ -15,7 +15,9 @@ def test_a_sample_of_calls_fails(tmp_path):
     def plan():
         for case in faults.CASES:
             for kind, step in STEPS.items():
-                error = numbers.choice(faults.ERRORS[kind])
+                # Where everything is stale so is the bucket, and that it is gone is the right answer;
+                # test_trouble.py has that error.
+                error = numbers.choice([one for one in faults.ERRORS[kind] if one != "ESTALE"])
                 lasting = faults.may_last(kind, error) and numbers.random() < 0.3
                 yield kind, case, getattr(faults.errno, error), lasting, step, numbers.randrange(step)
 
