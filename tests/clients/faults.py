@@ -757,6 +757,8 @@ CASES = [PutNew, Put, PutDeep, PutDirectory, PutIfNone, PutIfMatch, PutLarge, Pu
 # What a fault may be answered with: it is nobody's mistake but ours, or the disk's.
 STATUSES = {500, 503, 507}
 REFUSED = {errno.EROFS: {403}, errno.EACCES: {403}, errno.ENAMETOOLONG: {400}}
+# When all is stale for good so is the bucket's own directory: it was removed by another client.
+REFUSED_LASTING = {errno.ESTALE: {404}}
 
 
 # ---- The runs ----
@@ -812,10 +814,10 @@ class Run:
             call = self.control.disarm()
         self.trials += 1
         self.seen.add(call)
-        self.judge(case, kind, error, answer, call)
+        self.judge(case, kind, error, lasting, answer, call)
         return bool(call)
 
-    def judge(self, case, kind, error, answer, call):
+    def judge(self, case, kind, error, lasting, answer, call):
         if self.gateway.process.poll() is not None:
             raise Problem("the gateway is gone")
         done = answer is not None and case.is_done(answer)
@@ -826,7 +828,8 @@ class Run:
             if status == 200:  # of what is kept alive: the error comes in the body
                 expect(answer.xml().tag == "Error", f"{answer!r}")
             else:
-                expect(status in STATUSES | REFUSED.get(error, set()), f"{answer!r}")
+                refused = REFUSED.get(error, set()) | (REFUSED_LASTING.get(error, set()) if lasting else set())
+                expect(status in STATUSES | refused, f"{answer!r}")
             expect(isinstance(case, Head) or answer.code, f"no S3 error: {answer!r}")
             expect(kind not in SHORT, f"{answer!r}")
         case.check(answer if answer is None or answer.status < 400 or done else None, done)
