@@ -1,6 +1,6 @@
 #include "base/encode.h"
 
-#include <stdint.h>
+#include <string.h>
 
 int rg_hex_digit(char c)
 {
@@ -14,6 +14,36 @@ int rg_hex_digit(char c)
         return c - 'A' + 10;
     }
     return -1;
+}
+
+bool rg_hex_to_u64(struct span digits, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    if (digits.len == 0 || digits.len > 16) {
+        return false;
+    }
+    for (size_t i = 0; i < digits.len; i++) {
+        int digit = rg_hex_digit(digits.ptr[i]);
+        if (digit < 0) {
+            return false;
+        }
+        value = value << 4 | (uint64_t)digit;
+    }
+    *ret_value = value;
+    return true;
+}
+
+bool rg_hex_has_shape(struct span text, const char *shape)
+{
+    if (text.len != strlen(shape)) {
+        return false;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        if (shape[i] == 'x' ? rg_hex_digit(text.ptr[i]) < 0 : text.ptr[i] != shape[i]) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void rg_hex_encode(const void *bytes, size_t len, char *text)

@@ -8,9 +8,16 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The value of one digit of either case; -1 when it is none. */
 int rg_hex_digit(char c);
+
+/* The number of 1 to 16 digits of either case, and nothing else; false leaves *ret_value alone. */
+bool rg_hex_to_u64(struct span digits, uint64_t *ret_value);
+
+/* Whether the text has a digit wherever `shape` has an 'x', and is the same elsewhere: "xx:xx". */
+bool rg_hex_has_shape(struct span text, const char *shape);
 
 /* Lower-case hex of `len` bytes and a NUL: text must have room for 2 * len + 1. */
 void rg_hex_encode(const void *bytes, size_t len, char *text);

@@ -14,6 +14,15 @@ int rg_span_compare(struct span a, struct span b)
     return a.len < b.len ? -1 : a.len > b.len;
 }
 
+uint64_t rg_span_hash(struct span a)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < a.len; i++) {
+        hash = (hash ^ (unsigned char)a.ptr[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';

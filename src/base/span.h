@@ -102,6 +102,9 @@ static inline bool rg_span_has_nul(struct span a)
     return a.len != 0 && memchr(a.ptr, 0, a.len) != NULL;
 }
 
+/* FNV-1a of 64 bits. Some of it lies on disk (store/posix/lock.c): it never changes. */
+uint64_t rg_span_hash(struct span a);
+
 /* Well-formed UTF-8 (no overlong forms, no surrogates, nothing above U+10FFFF). */
 bool rg_span_is_utf8(struct span a);
 

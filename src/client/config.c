@@ -541,44 +541,33 @@ static int choose_packets(const struct sources *sources, struct rg_config *confi
                           struct rg_failure *failure)
 {
     const struct rg_client_options *options = sources->options;
-    const struct {
-        const char *option, *name, *variable;
-        int automatic;
-        uint64_t most;
-        int *value;
-    } words[] = {
-        {options->traffic_class, "traffic_class", "RAILGATE_RDMA_TRAFFIC_CLASS", RG_RAIL_AUTO, 255,
-         &config->traffic_class},
-        {options->gid_index, "gid_index", "RAILGATE_RDMA_GID_INDEX", RG_RAIL_AUTO, 255,
-         &config->gid_index},
-    };
     int mtu = 0;
     int hop_limit = 0;
     int level = 0;
     const struct {
-        unsigned option;
+        const char *option;
+        unsigned number; /* the option, where it is one; 0: not given */
         const char *name, *variable;
         int automatic;
         uint64_t most;
         int *value;
-    } numbers[] = {
-        {options->mtu, "mtu", "RAILGATE_RDMA_MTU", 0, 4096, &mtu},
-        {options->hop_limit, "hop_limit", "RAILGATE_RDMA_HOP_LIMIT", DEFAULT_HOP_LIMIT, 255,
+    } rows[] = {
+        {options->traffic_class, 0, "traffic_class", "RAILGATE_RDMA_TRAFFIC_CLASS", RG_RAIL_AUTO,
+         255, &config->traffic_class},
+        {options->gid_index, 0, "gid_index", "RAILGATE_RDMA_GID_INDEX", RG_RAIL_AUTO, 255,
+         &config->gid_index},
+        {NULL, options->mtu, "mtu", "RAILGATE_RDMA_MTU", 0, 4096, &mtu},
+        {NULL, options->hop_limit, "hop_limit", "RAILGATE_RDMA_HOP_LIMIT", DEFAULT_HOP_LIMIT, 255,
          &hop_limit},
-        {options->service_level, "service_level", "RAILGATE_RDMA_SERVICE_LEVEL", 0, 15, &level},
+        {NULL, options->service_level, "service_level", "RAILGATE_RDMA_SERVICE_LEVEL", 0, 15,
+         &level},
     };
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < RG_ARRAY_LENGTH(words); i++) {
-        rc = choose_word(sources, words[i].option, words[i].name, words[i].variable,
-                         words[i].automatic, words[i].most, words[i].value, failure);
-    }
-    for (size_t i = 0; rc == 0 && i < RG_ARRAY_LENGTH(numbers); i++) {
-        char text[16] = "";
-        if (numbers[i].option) {
-            snprintf(text, sizeof text, "%u", numbers[i].option);
-        }
-        rc = choose_word(sources, text, numbers[i].name, numbers[i].variable, numbers[i].automatic,
-                         numbers[i].most, numbers[i].value, failure);
+    for (size_t i = 0; rc == 0 && i < RG_ARRAY_LENGTH(rows); i++) {
+        char digits[16];
+        snprintf(digits, sizeof digits, "%u", rows[i].number);
+        rc = choose_word(sources, rows[i].number ? digits : rows[i].option, rows[i].name,
+                         rows[i].variable, rows[i].automatic, rows[i].most, rows[i].value, failure);
     }
     if (rc == 0 && !is_mtu(mtu)) {
         rc = rg_failure_set(failure, RG_STATUS_USAGE,

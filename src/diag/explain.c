@@ -4,8 +4,8 @@
  */
 #include "diag/catalogue.h"
 
+#include "base/encode.h"
 #include "diag/labels.h"
-
 #include "diag/lustre.h"
 #include "diag/reference.h"
 #include "diag/rules.h"
@@ -50,24 +50,9 @@ static const struct placeholder placeholders[] = {
 };
 
 /* Drivers print the PCI address of a card where tools want the name of its interface. */
-static bool is_pci_address(struct span value)
-{
-    static const char shape[] = "xxxx:xx:xx.x";
-    if (value.len != sizeof(shape) - 1) {
-        return false;
-    }
-    for (size_t i = 0; i < value.len; i++) {
-        bool digit = strchr("0123456789abcdefABCDEF", value.ptr[i]) && value.ptr[i];
-        if (shape[i] == 'x' ? !digit : value.ptr[i] != shape[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void add_port(struct span device, struct rg_buf *out)
 {
-    if (is_pci_address(device)) {
+    if (rg_hex_has_shape(device, "xxxx:xx:xx.x")) {
         rg_buf_addf(out, "$(ls /sys/bus/pci/devices/%.*s/net)", RG_SPAN_ARG(device));
     } else {
         rg_buf_add_span(out, device);

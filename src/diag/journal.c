@@ -5,6 +5,7 @@
 #include "diag/journal.h"
 
 #include "base/attr.h"
+#include "base/encode.h"
 
 #include "diag/line.h"
 #include "diag/stamp.h"
@@ -231,15 +232,6 @@ static bool take_char(struct scanner *scanner, char c)
     return true;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Four hexadecimal digits at `at`, or -1. */
 static int32_t read_unit(const char *at, const char *end)
 {
@@ -248,7 +240,7 @@ static int32_t read_unit(const char *at, const char *end)
         return -1;
     }
     for (int i = 0; i < 4; i++) {
-        int digit = hex_value(at[i]);
+        int digit = rg_hex_digit(at[i]);
         if (digit < 0) {
             return -1;
         }

@@ -31,10 +31,7 @@ struct rg_interned {
 
 static uint64_t hash_name(struct span name)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < name.len; i++) {
-        hash = (hash ^ (unsigned char)name.ptr[i]) * 0x100000001b3u;
-    }
+    uint64_t hash = rg_span_hash(name);
     return hash ^ (hash >> 29);
 }
 

@@ -14,10 +14,7 @@
 
 static uint64_t hash_of(struct span name)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < name.len; i++) {
-        hash = (hash ^ (unsigned char)name.ptr[i]) * UINT64_C(0x100000001b3);
-    }
+    uint64_t hash = rg_span_hash(name);
     return hash ? hash : 1; /* 0 is an empty place */
 }
 

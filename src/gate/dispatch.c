@@ -467,10 +467,7 @@ static rg_verb *const verbs[RG_OPERATION_COUNT] = {
 
 static _Atomic unsigned *share_of(const struct rg_call *call)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < call->bucket.len; i++) {
-        hash = (hash ^ (unsigned char)call->bucket.ptr[i]) * 0x100000001b3u;
-    }
+    uint64_t hash = rg_span_hash(call->bucket);
     return &call->gate->shares[(hash ^ (hash >> 32)) % RG_GATE_SHARES];
 }
 

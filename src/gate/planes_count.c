@@ -255,9 +255,9 @@ void rg_planes_write_rails(struct rg_planes *planes, const char *name, struct rg
 
 /* One row of a gauge that has a label "state". */
 static void write_state(const struct rg_planes *planes, size_t index, const char *name,
-                        const char *state, size_t value, struct rg_buf *out)
+                        const char *state, uint64_t value, struct rg_buf *out)
 {
-    rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"%s\"} %zu\n", name,
+    rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"%s\"} %" PRIu64 "\n", name,
                 planes->planes[index]->path, index, state, value);
 }
 
@@ -299,9 +299,7 @@ void rg_planes_write_slabs(struct rg_planes *planes, const char *name, struct rg
         const struct rg_plane *plane = planes->planes[i];
         struct rg_slab_state state;
         rg_slab_state(plane->slab, &state);
-        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"mapped\"} %" PRIu64 "\n", name,
-                    plane->path, i, state.mapped_bytes);
-        rg_buf_addf(out, "%s{path=\"%s\",rail=\"%zu\",state=\"resident\"} %" PRIu64 "\n", name,
-                    plane->path, i, rg_slab_resident_bytes(plane->slab));
+        write_state(planes, i, name, "mapped", state.mapped_bytes, out);
+        write_state(planes, i, name, "resident", rg_slab_resident_bytes(plane->slab), out);
     }
 }

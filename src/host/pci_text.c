@@ -5,6 +5,7 @@
 #include "host/pci_text.h"
 
 #include "base/checked.h"
+#include "base/encode.h"
 #include "host/words.h"
 
 #define HEADER_BYTES       64
@@ -154,18 +155,7 @@ uint64_t rg_pci_link_mbits(unsigned speed_tenths, unsigned width)
 
 bool rg_pci_is_address(struct span text)
 {
-    static const char shape[] = "xxxx:xx:xx.x";
-    if (text.len != sizeof shape - 1) {
-        return false;
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.ptr[i];
-        bool hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-        if (shape[i] == 'x' ? !hex : c != shape[i]) {
-            return false;
-        }
-    }
-    return true;
+    return rg_hex_has_shape(text, "xxxx:xx:xx.x");
 }
 
 /* The next component that is a PCI root or address. */

@@ -305,10 +305,7 @@ static uint64_t peer_of(const struct rg_rdma_window *window)
     if (!window || window->endpoint_len == 0) {
         return 0;
     }
-    uint64_t sum = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < window->endpoint_len; i++) {
-        sum = (sum ^ window->endpoint[i]) * 0x100000001b3u;
-    }
+    uint64_t sum = rg_span_hash(rg_span((const char *)window->endpoint, window->endpoint_len));
     return sum ? sum : 1;
 }
 

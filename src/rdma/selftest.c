@@ -69,14 +69,10 @@ static void fill(unsigned char *bytes, uint64_t length, uint64_t seed)
     }
 }
 
-/* FNV-1a, for people to compare. */
+/* For people to compare. */
 static uint64_t digest(const unsigned char *bytes, uint64_t length)
 {
-    uint64_t sum = UINT64_C(0xcbf29ce484222325);
-    for (uint64_t i = 0; i < length; i++) {
-        sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return sum;
+    return rg_span_hash(rg_span((const char *)bytes, length));
 }
 
 /* ---- Opening ---- */

@@ -87,34 +87,6 @@ bool rg_session_mtu_parse(struct span text, uint32_t *ret_mtu)
     return true;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-static bool read_hex(struct span text, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-    if (text.len < 1 || text.len > 16) {
-        return false;
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        int digit = hex_digit(text.ptr[i]);
-        if (digit < 0) {
-            return false;
-        }
-        value = value << 4 | (uint64_t)digit;
-    }
-    *ret_value = value;
-    return true;
-}
-
 static int need_hex(const struct rg_wire_head *head, const char *name, uint64_t most,
                     uint64_t *ret_value, struct rg_error *err)
 {
@@ -124,7 +96,7 @@ static int need_hex(const struct rg_wire_head *head, const char *name, uint64_t 
         return rc;
     }
     uint64_t value;
-    if (!read_hex(text, &value)) {
+    if (!rg_hex_to_u64(text, &value)) {
         return bad(err, name, "is not a hexadecimal number of 1 to 16 digits");
     }
     if (value > most) {
@@ -273,8 +245,8 @@ static bool is_encoded(struct span text)
         if (c <= ' ' || c >= 0x7f) {
             return false;
         }
-        if (c == '%' && (text.len - i < 3 || hex_digit(text.ptr[i + 1]) < 0 ||
-                         hex_digit(text.ptr[i + 2]) < 0)) {
+        if (c == '%' && (text.len - i < 3 || rg_hex_digit(text.ptr[i + 1]) < 0 ||
+                         rg_hex_digit(text.ptr[i + 2]) < 0)) {
             return false;
         }
     }

@@ -53,35 +53,6 @@ static int bad(struct rg_error *err, const char *what)
     return rg_failf(err, RG_INVALID_RDMA_TOKEN, "The RDMA token is not valid: %s.", what);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* 1 to `most` hex digits (at most 16), nothing else. */
-static bool parse_hex(struct span digits, size_t most, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-    if (digits.len == 0 || digits.len > most) {
-        return false;
-    }
-    for (size_t i = 0; i < digits.len; i++) {
-        int digit = hex_digit(digits.ptr[i]);
-        if (digit < 0) {
-            return false;
-        }
-        value = value << 4 | (unsigned)digit;
-    }
-    *ret_value = value;
-    return true;
-}
-
 /* The next field, which must be exactly `width` hex digits and end at a colon or the end. */
 static bool take_field(struct span *rest, size_t width, uint64_t *ret_value)
 {
@@ -89,7 +60,7 @@ static bool take_field(struct span *rest, size_t width, uint64_t *ret_value)
         return false;
     }
     struct span field = rg_span_cut(rest, ':');
-    return field.len == width && parse_hex(field, width, ret_value);
+    return field.len == width && rg_hex_to_u64(field, ret_value);
 }
 
 static bool is_zero(const uint8_t *bytes, size_t len)
@@ -219,8 +190,8 @@ static int parse_hipobj(struct span text, struct rg_rdma_window *window, struct 
         return bad(err, "it is not 88 hex digits");
     }
     uint64_t unused;
-    if (rest.ptr && (!parse_hex(rg_span_cut(&rest, ':'), 16, &unused) || !rest.ptr ||
-                     !parse_hex(rest, 16, &unused))) {
+    if (rest.ptr && (!rg_hex_to_u64(rg_span_cut(&rest, ':'), &unused) || !rest.ptr ||
+                     !rg_hex_to_u64(rest, &unused))) {
         return bad(err, "the suffix is not two hex numbers");
     }
     if (bytes[0] > 1) {
@@ -270,7 +241,7 @@ static int parse_ofi(struct span text, struct rg_rdma_window *window, struct rg_
     struct span address = rg_span_cut(&rest, ':');
     struct span length = rg_span_cut(&rest, ':');
     rg_span_cut(&rest, ':');
-    if (!parse_hex(address, 16, &window->address) || !parse_hex(length, 16, &window->length)) {
+    if (!rg_hex_to_u64(address, &window->address) || !rg_hex_to_u64(length, &window->length)) {
         return bad(err, "the base or the size is not a hex number");
     }
     struct span provider = rest.ptr ? rg_span_cut(&rest, ':') : RG_SPAN_EMPTY;
@@ -283,7 +254,7 @@ static int parse_ofi(struct span text, struct rg_rdma_window *window, struct rg_
         return bad(err, "the endpoint name is not 1 to 192 bytes in hex");
     }
     struct span key = rest.ptr ? rg_span_cut(&rest, ':') : RG_SPAN_EMPTY;
-    if (rest.ptr || !parse_hex(key, 16, &window->rkey)) {
+    if (rest.ptr || !rg_hex_to_u64(key, &window->rkey)) {
         return bad(err, "the memory key is not a hex number");
     }
     window->dialect = RG_DIALECT_OFI1;

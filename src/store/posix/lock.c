@@ -49,13 +49,10 @@ static struct timespec wait_deadline(void)
 #define lock_alone_until(lock, at)  pthread_rwlock_clockwrlock((lock), CLOCK_MONOTONIC, (at))
 #endif
 
-/* FNV-1a with a final mix. Part of the tree's format: all gateways on a tree must agree. */
+/* With a final mix. Part of the tree's format: all gateways on a tree must agree. */
 static uint64_t hash_key(struct span key)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < key.len; i++) {
-        hash = (hash ^ (unsigned char)key.ptr[i]) * 0x100000001b3u;
-    }
+    uint64_t hash = rg_span_hash(key);
     hash ^= hash >> 32;
     hash *= 0x9e3779b97f4a7c15u;
     return hash ^ (hash >> 29);

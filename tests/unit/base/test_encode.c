@@ -14,6 +14,31 @@ static void test_hex(void **state)
     assert_false(rg_hex_decode(rg_span_text("aBg0"), bytes, 2));
 }
 
+static void test_hex_numbers(void **state)
+{
+    uint64_t value = 7;
+    assert_true(rg_hex_to_u64(rg_span_text("0"), &value));
+    assert_true(value == 0);
+    assert_true(rg_hex_to_u64(rg_span_text("fFfFfFfFfFfFfFfF"), &value));
+    assert_true(value == UINT64_MAX);
+    static const char *const bad[] = {"", "g", "0x1", " 1", "1 ", "-1", "10000000000000000"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        value = 7;
+        assert_false(rg_hex_to_u64(rg_span_text(bad[i]), &value));
+        assert_true(value == 7);
+    }
+}
+
+static void test_hex_shape(void **state)
+{
+    assert_true(rg_hex_has_shape(rg_span_text("3B:0f"), "xx:xx"));
+    static const char *const bad[] = {"", "3b:0", "3b:0f0", "3b-0f", "3g:0f", "xx:xx"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_false(rg_hex_has_shape(rg_span_text(bad[i]), "xx:xx"));
+    }
+    assert_false(rg_hex_has_shape(rg_span("3b\0000", 5), "xx:xx"));
+}
+
 /* RFC 4648, section 10. */
 static void test_base64_vectors(void **state)
 {
@@ -63,6 +88,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hex),
+        cmocka_unit_test(test_hex_numbers),
+        cmocka_unit_test(test_hex_shape),
         cmocka_unit_test(test_base64_vectors),
         cmocka_unit_test(test_base64_is_strict),
         cmocka_unit_test(test_constant_time_comparison),

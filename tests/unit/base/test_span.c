@@ -32,6 +32,14 @@ static void test_trim(void **state)
     assert_true(rg_span_is(rg_span_trim(rg_span_text("  ")), ""));
 }
 
+/* The vectors that FNV's authors publish. */
+static void test_hash(void **state)
+{
+    assert_true(rg_span_hash(RG_SPAN_EMPTY) == UINT64_C(0xcbf29ce484222325));
+    assert_true(rg_span_hash(rg_span_text("a")) == UINT64_C(0xaf63dc4c8601ec8c));
+    assert_true(rg_span_hash(rg_span_text("foobar")) == UINT64_C(0x85944171f73967e8));
+}
+
 static void test_numbers(void **state)
 {
     uint64_t value = 7;
@@ -72,6 +80,7 @@ int main(void)
         cmocka_unit_test(test_cut_visits_every_field),
         cmocka_unit_test(test_trim),
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_hash),
         cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_dup),
     };

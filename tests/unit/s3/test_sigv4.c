@@ -908,6 +908,18 @@ static void test_missing_payload_hash(void **state)
     assert_code(check_rules(&sample, &rules, &err), RG_OK, &err);
 }
 
+/* Of a PREPARE, all but its signature. */
+#define PREPARE_FIELDS                                                                             \
+    {"Host", "gw.example.test"}, {"x-amz-date", "20260901T120000Z"},                               \
+        {"x-amz-rdma-protocol", "hipobj-rc-v2"},                                                   \
+        {"x-amz-rdma-token", "01a201000000000000000000000000ffffc0000211000000000000000000"        \
+                             "0000000000000000000000010000"},                                      \
+        {"x-amz-rdma-psn", "0a1b2c"}, {"x-amz-rdma-cookie", "5eed1234"}, {"x-amz-rdma-op", "GET"}, \
+        {"x-amz-rdma-target", "/bkt/dir/obj%201"}, {"x-amz-rdma-size", "65536"},                   \
+    {                                                                                              \
+        "x-amz-rdma-offset", "0"                                                                   \
+    }
+
 /* Requests as clients of RDMA tokens and sessions sign them; signatures computed elsewhere. */
 static void test_rdma_requests(void **state)
 {
@@ -931,17 +943,7 @@ static void test_rdma_requests(void **state)
         "POST",
         "/.hipobj-rc/prepare",
         "",
-        {{"Host", "gw.example.test"},
-         {"x-amz-date", "20260901T120000Z"},
-         {"x-amz-rdma-protocol", "hipobj-rc-v2"},
-         {"x-amz-rdma-token", "01a201000000000000000000000000ffffc0000211000000000000000000"
-                              "0000000000000000000000010000"},
-         {"x-amz-rdma-psn", "0a1b2c"},
-         {"x-amz-rdma-cookie", "5eed1234"},
-         {"x-amz-rdma-op", "GET"},
-         {"x-amz-rdma-target", "/bkt/dir/obj%201"},
-         {"x-amz-rdma-size", "65536"},
-         {"x-amz-rdma-offset", "0"},
+        {PREPARE_FIELDS,
          {"Authorization", "AWS4-HMAC-SHA256 "
                            "Credential=TESTACCESSKEY0000001/20260901/us-east-1/hipobj/"
                            "aws4_request,SignedHeaders=host;x-amz-date;x-amz-rdma-cookie;"
@@ -967,17 +969,7 @@ static void test_rdma_requests(void **state)
         "POST",
         "/.hipobj-rc/prepare",
         "",
-        {{"Host", "gw.example.test"},
-         {"x-amz-date", "20260901T120000Z"},
-         {"x-amz-rdma-protocol", "hipobj-rc-v2"},
-         {"x-amz-rdma-token", "01a201000000000000000000000000ffffc0000211000000000000000000"
-                              "0000000000000000000000010000"},
-         {"x-amz-rdma-psn", "0a1b2c"},
-         {"x-amz-rdma-cookie", "5eed1234"},
-         {"x-amz-rdma-op", "GET"},
-         {"x-amz-rdma-target", "/bkt/dir/obj%201"},
-         {"x-amz-rdma-size", "65536"},
-         {"x-amz-rdma-offset", "0"},
+        {PREPARE_FIELDS,
          {"Authorization", "AWS4-HMAC-SHA256 "
                            "Credential=TESTACCESSKEY0000001/20260901/us-east-1/s3/"
                            "aws4_request,SignedHeaders=host;x-amz-date;x-amz-rdma-cookie;"
