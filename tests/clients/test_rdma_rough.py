@@ -153,7 +153,7 @@ def test_a_gateway_that_is_killed(tmp_path):
     want, before = data.file_sha256(source), data.file_sha256(old)
     chance = random.Random(11)
     told = refused = 0
-    for i in range(6):
+    for i in range(30):
         one = gateways.Gateway(tree, name="killed").start()
         if i == 0:
             railgate(one, "mb", "s3://rdma")
@@ -162,7 +162,8 @@ def test_a_gateway_that_is_killed(tmp_path):
         clients = [start_client(one, *RDMA, "--retries", "1", "--timeout", "5",
                                 *(("--part-size", "5M") if key % 2 else ("--part-size", "1G")),
                                 source, f"s3://rdma/{key}") for key in range(4)]
-        time.sleep(chance.uniform(0.05, 2.5))
+        wait_for_lane(one, clients[i % 4])
+        time.sleep(chance.uniform(0, 0.3))
         one.kill()
         statuses = [client.wait(120) for client in clients]
         again = gateways.Gateway(tree, name="killed").start()
@@ -177,4 +178,6 @@ def test_a_gateway_that_is_killed(tmp_path):
         nothing_left(again)
         assert not any(samples(again, "railgate_rdma_sessions").values())
         again.stop()
+        if i >= 5 and refused:
+            break
     assert refused, told  # else nothing was interrupted
