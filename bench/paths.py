@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import socket
 import statistics
 import subprocess
@@ -167,3 +168,74 @@ def measure(build, gateway, nginx, keys, large, quick, seconds):
     print(done.stdout.rstrip())
     result["overlap"] = [{"line": line.strip()} for line in done.stdout.splitlines() if "overlap" in line]
     return result
+
+
+# ---- Around the page cache ----
+
+DIRECT_BYTES = 512 * MIB
+STREAMS = (("one stream", ("--parallel", "1", "--part-size", "1G")),
+           ("8 at once", ("--parallel", "8", "--part-size", "64M")))
+
+
+def move(build, gateway, keys, *words):
+    """The seconds that a transfer by our own client took, and the gateway's CPU for it."""
+    started, before = time.monotonic(), server_cpu(gateway)
+    subprocess.run([build / "railgate", words[0], "--path", "rdma", "--transports", "ofi", "--device", "shm", *words[1:]],
+                   check=True, env=environment(gateway, keys), stdout=subprocess.DEVNULL)
+    return time.monotonic() - started, server_cpu(gateway) - before
+
+
+def forget(path):
+    """Nothing of the file is in the page cache afterwards."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def direct_once(build, gateway, keys, tree, source, streams):
+    """Seconds and CPU of: a PUT, a GET of what is not in the page cache, and one of what is."""
+    path = tree / "bench" / "large"
+    put = move(build, gateway, keys, "cp", *streams, str(source), "s3://bench/large")
+    forget(path)
+    cold = move(build, gateway, keys, "cat", *streams, "s3://bench/large")
+    path.read_bytes()
+    return {"PUT": put, "GET, cold": cold, "GET, cached": move(build, gateway, keys, "cat", *streams, "s3://bench/large")}
+
+
+def direct(build, start, keys, work, xfs, rounds):
+    """rdma-direct off beside on, in turn, for each file system. `xfs` is a mounted directory, or None."""
+    source, rows = work / "source", []
+    source.write_bytes(os.urandom(MIB) * (DIRECT_BYTES // MIB))
+    print(f"\nRDMA (ofi:shm) of {DIRECT_BYTES // MIB} MiB through the page cache and around it (rdma-direct off, on): "
+          "medians of seconds and\nof the gateway's CPU seconds; the share of bytes that went around it when on")
+    for system, place in (("of --tree", work / "direct"), ("xfs", xfs and xfs / "direct")):
+        if not place:
+            print("xfs        skipped: no XFS in a loop file here")
+            continue
+        (place / "bench").mkdir(parents=True)
+        options = (*OPTIONS, "--rdma-budget", "5m")
+        both = {choice: start(place, [*options, "--rdma-direct", choice]) for choice in ("off", "on")}
+        try:
+            for name, streams in STREAMS:
+                runs = {choice: [] for choice in both}
+                counted = metric(both["on"], "railgate_rdma_direct_bytes_total")
+                for _ in range(rounds):
+                    for choice, gateway in both.items():
+                        runs[choice].append(direct_once(build, gateway, keys, place, source, streams))
+                around = metric(both["on"], "railgate_rdma_direct_bytes_total") - counted
+                for what in runs["off"][0]:
+                    row = {"file_system": system, "what": what, "streams": name, "bytes": DIRECT_BYTES,
+                           "around": around / (3 * rounds * DIRECT_BYTES)}
+                    for choice, done in runs.items():
+                        row[choice] = {"seconds": statistics.median(one[what][0] for one in done),
+                                       "server_cpu_seconds": statistics.median(one[what][1] for one in done)}
+                    rows.append(row)
+                    print(f"{system:<10} {what:<12} {name:<11} {row['off']['seconds']:>7.2f} {row['on']['seconds']:>7.2f} s  "
+                          f"CPU {row['off']['server_cpu_seconds']:>6.2f} {row['on']['server_cpu_seconds']:>6.2f} s  "
+                          f"{row['around']:>5.2f}", flush=True)
+        finally:
+            for gateway in both.values():
+                gateway.stop()
+            shutil.rmtree(place)
+    source.unlink()
+    return rows

@@ -169,8 +169,17 @@ def mounted_xfs(work, size):
     for words in (["mkfs.xfs", "-q", str(image)], ["mount", "-o", "loop", str(image), str(place)]):
         if subprocess.run(words, capture_output=True).returncode:
             image.unlink()
+            place.rmdir()
             return None
     return place
+
+
+def unmount_xfs(place):
+    """What mounted_xfs made; None is nothing."""
+    if place:
+        subprocess.run(["umount", str(place)], check=True)
+        place.with_suffix(".image").unlink()
+        place.rmdir()
 
 
 def complete_once(start, keys, tree, method, total, parts):
@@ -224,9 +233,7 @@ def complete(start, keys, work, quick):
             rows.append(row)
             print(f"{method:<12} {row['seconds']:>8.2f} {row['cpu_seconds']:>8.2f} {row['gib_per_second']:>8.2f}", flush=True)
     finally:
-        if xfs:
-            subprocess.run(["umount", str(xfs)], check=True)
-            (work / "xfs.image").unlink()
+        unmount_xfs(xfs)
     return rows
 
 

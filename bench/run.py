@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("RG_BUILD", ROOT / "build"))
 ACCESS_KEY, SECRET_KEY = "benchaccess", "benchsecret0123"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-PARTS = ("http", "rdma", "put", "listing", "complete", "idle", "startup")
+PARTS = ("http", "rdma", "direct", "put", "listing", "complete", "idle", "startup")
 PROGRAMS = ("bench-load", "bench-rdma", "bench-listing", "bench-signature")
 
 
@@ -319,6 +319,14 @@ def beside_nginx(arguments, work, tree, sizes, result):
         gateway.stop()
 
 
+def around_the_cache(keys, work, quick):
+    xfs = more.mounted_xfs(work, 4 * GIB)
+    try:
+        return paths.direct(BUILD, Gateway, keys, work, xfs, 1 if quick else 5)
+    finally:
+        more.unmount_xfs(xfs)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, default=BUILD / "bench")
@@ -343,6 +351,7 @@ def main():
     keys, quick = (ACCESS_KEY, SECRET_KEY), arguments.quick
     result = {"rdma": None, "rows": [], "calls": None} | dict.fromkeys(PARTS[2:])
     measures = {
+        "direct": lambda: around_the_cache(keys, work, quick),
         "put": lambda: more.put_bound(Gateway, load, work, quick),
         "listing": lambda: more.listing(BUILD, work, quick),
         "complete": lambda: more.complete(Gateway, keys, work, quick),
