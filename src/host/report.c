@@ -3,6 +3,8 @@
  */
 #include "host/report.h"
 
+#include "host/unjudged.h"
+
 #include "base/checked.h"
 #include "base/clock.h"
 
@@ -121,6 +123,13 @@ static json_t *tell_cut(const struct rg_host_facts *facts)
     return list;
 }
 
+static void warn_at_least(json_t *report)
+{
+    if (rg_report_verdict(report) < RG_VERDICT_WARN) {
+        (void)json_object_set_new(report, "verdict", json_string(rg_verdict_name(RG_VERDICT_WARN)));
+    }
+}
+
 static void add_cut(json_t *report, const struct rg_host_facts *facts)
 {
     json_t *cut = tell_cut(facts);
@@ -129,8 +138,16 @@ static void add_cut(json_t *report, const struct rg_host_facts *facts)
         return;
     }
     (void)json_object_set_new(report, "cut", cut);
-    if (rg_report_verdict(report) < RG_VERDICT_WARN) {
-        (void)json_object_set_new(report, "verdict", json_string(rg_verdict_name(RG_VERDICT_WARN)));
+    warn_at_least(report);
+}
+
+static void add_unjudged(json_t *report, const struct rg_host_facts *facts,
+                         const struct rg_findings *findings)
+{
+    json_t *unjudged = rg_unjudged(facts, findings);
+    if (unjudged) {
+        (void)json_object_set_new(report, "unjudged", unjudged);
+        warn_at_least(report);
     }
 }
 
@@ -159,6 +176,7 @@ json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findi
         (void)json_object_set_new(report, "nothing_judged", json_true());
     }
     add_cut(report, facts);
+    add_unjudged(report, facts, findings);
     (void)json_object_set_new(report, "counters", tell_counters(&facts->counters));
     (void)json_object_set_new(report, "firmware", tell_firmware(&facts->devices));
     add_text(report, "host", facts->system.hostname.text);

@@ -16,7 +16,8 @@
 #define RG_REPORT_BYTES_MAX ((size_t)16 << 20)
 
 /* NULL when out of memory. The caller owns it. Where every check is skipped the verdict is WARN,
- * and "nothing_judged" says so. */
+ * and "nothing_judged" says so; where a check was skipped that the role stands on (unjudged.h) it
+ * is WARN at least, and "unjudged" names them. */
 json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findings *findings);
 
 /* Notes that reading `path` hung: that alone makes the verdict FAIL. */

@@ -147,6 +147,31 @@ static void add_title(struct rg_buf *out, const json_t *report)
     rg_buf_add_text(out, "</p>\n");
 }
 
+static void add_unjudged(struct rg_buf *out, const json_t *report)
+{
+    const json_t *unjudged = json_object_get(report, "unjudged");
+    size_t index;
+    const json_t *item;
+    if (!json_is_object(unjudged)) {
+        return;
+    }
+    rg_buf_add_text(out, "<p class=\"warn\">The role stands on what could not be judged:");
+    json_array_foreach(json_object_get(unjudged, "checks"), index, item)
+    {
+        rg_buf_add_text(out, index ? ", " : " ");
+        rg_buf_add_html(out, json_is_string(item) ? json_string_value(item) : "");
+    }
+    rg_buf_add_text(out, ".");
+    json_array_foreach(json_object_get(unjudged, "hidden"), index, item)
+    {
+        rg_buf_add_text(out, "<br>");
+        rg_buf_add_html(out, json_is_string(item) ? json_string_value(item) : "");
+    }
+    rg_buf_add_text(out, "</p>\n<pre>");
+    rg_buf_add_html(out, text_of(unjudged, "remedy"));
+    rg_buf_add_text(out, "</pre>\n");
+}
+
 void rg_report_html(const json_t *report, struct rg_buf *out)
 {
     rg_buf_add_text(out, head);
@@ -165,6 +190,7 @@ void rg_report_html(const json_t *report, struct rg_buf *out)
         rg_buf_add_html(out, json_is_string(path) ? json_string_value(path) : "");
         rg_buf_add_text(out, " than are looked at: some were left out.</p>\n");
     }
+    add_unjudged(out, report);
     if (json_is_true(json_object_get(report, "nothing_judged"))) {
         rg_buf_add_text(out, "<p class=\"warn\">Nothing was judged: no check could read what it "
                              "needs.</p>\n");

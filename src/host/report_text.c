@@ -171,6 +171,41 @@ static void add_summary(const json_t *report, const struct rg_report_style *styl
     rg_buf_add_char(out, '\n');
 }
 
+/* The texts of a list, with something between them. */
+static void add_joined(const json_t *list, const char *separator, struct rg_buf *out)
+{
+    size_t index;
+    const json_t *item;
+    json_array_foreach(list, index, item)
+    {
+        const char *text = json_string_value(item);
+        rg_buf_addf(out, "%s%s", index ? separator : "", text ? text : "");
+    }
+}
+
+static void add_unjudged(const json_t *report, const struct rg_report_style *style,
+                         struct rg_buf *out)
+{
+    const json_t *unjudged = json_object_get(report, "unjudged");
+    const json_t *hidden = json_object_get(unjudged, "hidden");
+    const char *profile = text_of(report, "profile");
+    if (!json_is_object(unjudged)) {
+        return;
+    }
+    rg_buf_add_text(out, "  ");
+    add_verdict("warn", style, out);
+    rg_buf_addf(out, "  %s stands on what could not be judged: ",
+                strcmp(profile, "any") == 0 ? "every role" : profile);
+    add_joined(json_object_get(unjudged, "checks"), ", ", out);
+    rg_buf_add_char(out, '\n');
+    if (json_array_size(hidden)) {
+        rg_buf_add_text(out, INDENT "hidden   ");
+        add_joined(hidden, "\n" INDENT "         ", out);
+        rg_buf_add_char(out, '\n');
+    }
+    add_lines("to see", text_of(unjudged, "remedy"), out);
+}
+
 void rg_report_text(const json_t *report, const struct rg_report_style *style, struct rg_buf *out)
 {
     for (int group = 0; group < RG_GROUP_COUNT; group++) {
@@ -192,5 +227,6 @@ void rg_report_text(const json_t *report, const struct rg_report_style *style, s
         rg_buf_addf(out, "  there are more %s than are looked at: some were left out\n",
                     json_string_value(path));
     }
+    add_unjudged(report, style, out);
     add_summary(report, style, out);
 }
