@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TIMEOUT_MS 2000
@@ -36,11 +37,16 @@ static void keep_lines(struct span content, rg_line_rule *keep, struct rg_buf *o
 static int tell_lines(void *argument, int fd)
 {
     const struct task *task = argument;
+    struct stat st;
     RG_BUF(content, RG_HOST_FILE_MAX);
     RG_BUF(kept, RG_FILTERED_MAX);
     rg_autoclose int file = open(task->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (file < 0) {
+    if (file < 0 || fstat(file, &st) < 0) {
         return errno;
+    }
+    /* A pipe without a writer reads like an empty file, and a device never ends. */
+    if (!S_ISREG(st.st_mode)) {
+        return S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
     }
     for (;;) {
         char *at = rg_buf_reserve(&content, 4096);

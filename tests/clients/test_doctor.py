@@ -200,3 +200,24 @@ def test_gateway_tells(gateway):
     assert all(finding["check"] for finding in host["findings"])
     logged = [event for event in ("doctor.no_rdma", "doctor.warn", "doctor.fail") if gateway.events(event)]
     assert bool(logged) == (worst in ("warn", "fail"))
+
+
+def test_settings_that_are_no_file(tmp_path):
+    """A pipe without a writer reads like an empty file, and is none."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    document = report("--for", "gateway", "--config", pipe, "--interval", "0")
+    verdicts = {check["id"]: check["verdict"] for check in document["checks"]}
+    assert verdicts["GW-SETTINGS"] == "skip" and "GW-SETTINGS" in document["unjudged"]["checks"]
+    assert "sudo" in document["unjudged"]["remedy"] or "doctor --for gateway" in document["unjudged"]["remedy"]
+
+
+def test_this_machine_without_sysfs_is_not_well():
+    """What a container sees that was given nothing of /sys."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"]).returncode:
+        pytest.skip("mounts cannot be changed here")
+    done = subprocess.run(["unshare", "-m", "sh", "-c", f"mount -t tmpfs none /sys && exec {gateways.BINARY} doctor"],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stdout
+    assert "could not be judged: DEV-RDMA, UVERBS, PORT-STATE, GID-TABLE" in done.stdout
+    assert "/sys/class/net is not there" in done.stdout and "to see" in done.stdout
