@@ -103,8 +103,12 @@ static size_t judge_form(const struct rg_host_aistor *aistor, struct rg_findings
                              : "systemd takes no blanks around `=`: the line is ignored.");
         rg_find_value(finding, "%s", aistor->early.entries[i].value);
         rg_find_where(finding, &aistor->early_at);
-        rg_find_remedy(finding, "# in " RG_AISTOR_EARLY ": %s=%s", aistor->early.entries[i].name,
-                       aistor->early.entries[i].value);
+        rg_find_remedy(
+            finding,
+            exported
+                ? "sed -i -E 's/^[[:space:]]*export[[:space:]]+(%s)/\\1/' " RG_AISTOR_EARLY
+                : "sed -i -E 's/^[[:space:]]*(%s)[[:space:]]*=[[:space:]]*/\\1=/' " RG_AISTOR_EARLY,
+            aistor->early.entries[i].name);
         rg_find_remedy(finding, RESTART);
     }
     return bad;
@@ -254,6 +258,12 @@ void judge_ai_port(const struct rg_host_facts *facts, struct rg_findings *findin
             rg_find_remedy(finding,
                            "firewall-cmd --permanent --add-port=%" PRId64 "/tcp && "
                            "firewall-cmd --reload   # between the nodes only",
+                           aistor->peer_port);
+        }
+        if (facts->system.distribution != RG_DISTRIBUTION_RHEL) {
+            rg_find_remedy(finding,
+                           "nft insert rule inet filter input tcp dport %" PRId64
+                           " accept   # between the nodes only; and into /etc/nftables.conf",
                            aistor->peer_port);
         }
     }

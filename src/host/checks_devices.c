@@ -50,6 +50,13 @@ static bool is_spare(const struct rg_host_devices *devices, const struct rg_pci_
     return any && !(same && is_up);
 }
 
+/* "1" of "0000:3b:00.1". */
+static const char *function_number(const char *address)
+{
+    const char *dot = strrchr(address, '.');
+    return dot && dot[1] ? dot + 1 : "0";
+}
+
 static void mend_rdma_driver(struct rg_finding *finding, const struct rg_host_facts *facts,
                              const struct rg_pci_function *function)
 {
@@ -69,15 +76,27 @@ static void mend_rdma_driver(struct rg_finding *finding, const struct rg_host_fa
                        address);
         if (facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
             rg_find_remedy(finding,
-                           "dnf install kernel-modules-extra-$(uname -r)   # when modprobe "
-                           "does not find irdma");
+                           "dnf install kernel-modules-$(uname -r) kernel-modules-extra-$(uname "
+                           "-r)   # when modprobe does not find irdma");
+        }
+        if (facts->system.distribution != RG_DISTRIBUTION_RHEL) {
+            rg_find_remedy(finding,
+                           "apt-get install linux-modules-extra-$(uname -r)   # Ubuntu, when "
+                           "modprobe does not find irdma; Debian's kernel has it");
         }
         rg_find_remedy(finding, "dmesg | grep -E 'ice|irdma'   # safe mode (no DDP package) has no "
                                 "RDMA");
         break;
     case RG_NIC_BNXT:
-        rg_find_remedy(finding, "bnxtnvm -dev=<interface> getoption=support_rdma   # must be "
-                                "enabled in the card; then reboot");
+        rg_find_remedy(
+            finding,
+            "niccli --dev %s nvm --getoption support_rdma --scope %s   # Broadcom's tool: "
+            "must be 1",
+            address, function_number(address));
+        rg_find_remedy(finding,
+                       "niccli --dev %s nvm --setoption support_rdma --scope %s --value 1   # then "
+                       "reboot",
+                       address, function_number(address));
         break;
     case RG_NIC_IONIC:
         rg_find_remedy(finding,
@@ -173,8 +192,8 @@ static void judge_no_device(const struct rg_host_facts *facts, struct rg_finding
     if (has_card) {
         rg_find_remedy(finding, "railgate doctor explain DEV-PCI   # and see DEV-PCI and DEV-BOND");
     } else {
-        rg_find_remedy(finding, "# without hardware, soft-RoCE: modprobe rdma_rxe && rdma link add "
-                                "rxe0 type rxe netdev INTERFACE");
+        rg_find_remedy(finding, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE "
+                                "  # soft-RoCE: works without hardware, slowly");
     }
 }
 
@@ -241,12 +260,15 @@ void judge_dev_rdma(const struct rg_host_facts *facts, struct rg_findings *findi
                             rg_nic_family_name(device->family),
                             device->firmware.text[0] ? device->firmware.text : "not told");
         rg_find_value(finding, "%s %s", device->board.text, device->firmware.text);
-        rg_find_where(finding, &device->firmware.at);
+        rg_find_where(finding, rg_reading_ok(&device->firmware.at) ? &device->firmware.at
+                                                                   : &devices->rdma_at);
         if (other && device->family == RG_NIC_MLX5) {
             rg_find_remedy(finding, "mstflint -d %s query; mstflint -d %s -i FIRMWARE.bin burn",
                            device->pci.text, device->pci.text);
         } else if (other) {
-            rg_find_remedy(finding, "devlink dev flash pci/%s file FIRMWARE", device->pci.text);
+            rg_find_remedy(finding,
+                           "devlink dev flash pci/%s file FIRMWARE   # a file below /lib/firmware",
+                           device->pci.text);
         }
     }
 }
@@ -332,16 +354,65 @@ static bool has_prefix(const struct rg_text *text, const char *prefix)
     return strncmp(text->text, prefix, strlen(prefix)) == 0;
 }
 
-static void judge_mlx5_slave(const struct rg_netdev *netdev, const struct rg_netdev *bond,
-                             struct rg_findings *findings)
+/* How many ports of ConnectX are in the bond, and how many RDMA devices they have. RoCE LAG makes
+ * one of all. */
+static void count_lag(const struct rg_host_devices *devices, const struct rg_netdev *bond,
+                      size_t *ret_ports, size_t *ret_devices)
+{
+    *ret_ports = *ret_devices = 0;
+    for (size_t i = 0; i < devices->netdev_count; i++) {
+        const struct rg_netdev *netdev = &devices->netdevs[i];
+        if (netdev->family == RG_NIC_MLX5 && strcmp(netdev->master.text, bond->name) == 0) {
+            (*ret_ports)++;
+            *ret_devices += rg_host_rdma_of_pci(devices, netdev->pci.text) != NULL;
+        }
+    }
+}
+
+/* What keeps the ports of a bond from being one RDMA device; NULL when nothing does. */
+static struct rg_finding *judge_lag(const struct rg_host_facts *facts,
+                                    const struct rg_netdev *netdev, const struct rg_netdev *bond,
+                                    struct rg_findings *findings)
+{
+    size_t ports, devices;
+    count_lag(&facts->devices, bond, &ports, &devices);
+    if (ports >= 2 && devices == 1) {
+        return NULL;
+    }
+    struct rg_finding *finding =
+        rg_find(findings, RG_VERDICT_WARN, netdev->name,
+                ports < 2 ? "It is the only ConnectX port in %s: there is no RoCE LAG with one."
+                          : "The ports of %s have an RDMA device each: they have not become one "
+                            "(RoCE LAG takes two ports of one card).",
+                bond->name);
+    rg_find_remedy(finding, "rdma link; dmesg | grep -iE 'mlx5.*lag'   # which ports, and why not");
+    return finding;
+}
+
+/* 802.3ad without a partner: the switch does not aggregate, and one port carries all. */
+static bool lacks_partner(const struct rg_netdev *bond)
+{
+    return has_prefix(&bond->bond_mode, "802.3ad") && rg_reading_ok(&bond->bond_partner.at) &&
+           strcmp(bond->bond_partner.text, "00:00:00:00:00:00") == 0;
+}
+
+static void judge_mlx5_slave(const struct rg_host_facts *facts, const struct rg_netdev *netdev,
+                             const struct rg_netdev *bond, struct rg_findings *findings)
 {
     bool can_lag = has_prefix(&bond->bond_mode, "802.3ad") ||
                    has_prefix(&bond->bond_mode, "active-backup") ||
                    has_prefix(&bond->bond_mode, "balance-xor");
     bool spreads =
         has_prefix(&bond->bond_mode, "active-backup") || has_prefix(&bond->bond_hash, "layer3+4");
+    size_t ports, devices;
     struct rg_finding *finding;
-    if (!can_lag) {
+    count_lag(&facts->devices, bond, &ports, &devices);
+    if (devices == 0) {
+        finding = rg_find(findings, RG_VERDICT_FAIL, netdev->name,
+                          "In %s, and no port of that bond has an RDMA device.", bond->name);
+        rg_find_remedy(finding, "modprobe mlx5_ib; rdma link");
+        rg_find_remedy(finding, "dmesg | grep -iE 'mlx5.*lag'   # why there is none");
+    } else if (!can_lag) {
         finding = rg_find(findings, RG_VERDICT_WARN, netdev->name,
                           "Bond %s has a mode in which ConnectX has no RoCE LAG.", bond->name);
         rg_find_remedy(finding,
@@ -354,10 +425,24 @@ static void judge_mlx5_slave(const struct rg_netdev *netdev, const struct rg_net
                     "Bond %s does not hash on ports: RoCE then uses one link only.", bond->name);
         rg_find_remedy(finding, "echo layer3+4 >/sys/class/net/%s/bonding/xmit_hash_policy",
                        bond->name);
+    } else if (lacks_partner(bond)) {
+        finding = rg_find(findings, RG_VERDICT_WARN, netdev->name,
+                          "Bond %s has no LACP partner: the switch does not aggregate its ports.",
+                          bond->name);
+        rg_find_remedy(finding,
+                       "cat /proc/net/bonding/%s   # then LACP on the switch's ports, as one "
+                       "aggregate",
+                       bond->name);
     } else {
-        finding = rg_find(findings, RG_VERDICT_OK, netdev->name, "RoCE LAG over %s.", bond->name);
+        finding = judge_lag(facts, netdev, bond, findings);
+        if (!finding) {
+            finding =
+                rg_find(findings, RG_VERDICT_OK, netdev->name, "RoCE LAG over %s.", bond->name);
+        }
     }
-    rg_find_value(finding, "mode %s, hash %s", bond->bond_mode.text, bond->bond_hash.text);
+    rg_find_value(finding, "mode %s, hash %s, partner %s", bond->bond_mode.text,
+                  bond->bond_hash.text,
+                  rg_reading_ok(&bond->bond_partner.at) ? bond->bond_partner.text : "-");
     rg_find_where(finding, &bond->bond_mode.at);
 }
 
@@ -369,8 +454,11 @@ void judge_dev_bond(const struct rg_host_facts *facts, struct rg_findings *findi
         const struct rg_netdev *bond = bond_of(devices, netdev);
         if (bond && netdev->family == RG_NIC_ICE) {
             judge_ice_slave(facts, netdev, bond, findings);
+        } else if (bond && netdev->family == RG_NIC_MLX5 && netdev->type.value != 32 &&
+                   devices->rdma_at.state == RG_READ_UNREADABLE) {
+            (void)rg_find_unread(findings, netdev->name, &devices->rdma_at);
         } else if (bond && netdev->family == RG_NIC_MLX5 && netdev->type.value != 32) {
-            judge_mlx5_slave(netdev, bond, findings);
+            judge_mlx5_slave(facts, netdev, bond, findings);
         }
     }
 }
@@ -557,8 +645,12 @@ static void judge_other_file(const struct rg_host_facts *facts, const struct rg_
     rg_find_value(finding, "loaded %s; %s has %s", file->loaded.text, file->info.path,
                   file->info.srcversion);
     rg_find_where_text(finding, "%s, modinfo %s", file->loaded.at.path, file->name);
-    rg_find_remedy(finding, "modinfo -n %s; lsinitr%s | grep %s.ko   # the initrd may hold another",
-                   file->name, debian ? "amfs /boot/initrd.img-$(uname -r)" : "d", file->name);
+    rg_find_remedy(finding,
+                   debian
+                       ? "modinfo -n %s; lsinitramfs /boot/initrd.img-$(uname -r) | grep %s.ko   # "
+                         "the initrd may hold another"
+                       : "modinfo -n %s; lsinitrd | grep %s.ko   # the initrd may hold another",
+                   file->name, file->name);
     rg_find_remedy(finding, debian ? "depmod -a && update-initramfs -u" : "depmod -a && dracut -f");
     if (ofed) {
         rg_find_remedy(finding, "/etc/init.d/openibd restart   # stops all RDMA while it runs");
@@ -800,10 +892,15 @@ static void judge_service_user(const struct rg_host_facts *facts,
         rg_find_where(finding, &memory->modes_at);
         rg_find_remedy(finding, "chmod 0666 /dev/infiniband/%s   # as rdma-core's udev rules do",
                        node->name);
-        rg_find_remedy(finding,
-                       "systemctl edit %s   # or: [Service] SupplementaryGroups= the "
-                       "group of the node",
-                       service->unit);
+        if (node->gid != 0 && (node->mode & 0060) == 0060 && node->list_count == 0) {
+            char assignment[64];
+            snprintf(assignment, sizeof assignment, "SupplementaryGroups=%u", node->gid);
+            rg_find_remedy(finding, "# or put the service into the group of the node:");
+            rg_remedy_unit(finding, service->unit, assignment);
+        } else {
+            rg_remedy_install(finding, facts, "rdma-core   # its rules set the mode at every boot",
+                              "rdma-core   # its rules set the mode at every boot");
+        }
     }
     if (memory->mode_count && shut == 0) {
         struct rg_finding *finding =

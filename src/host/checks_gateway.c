@@ -130,12 +130,29 @@ void judge_gw_port(const struct rg_host_facts *facts, struct rg_findings *findin
 
 /* ---- GW-TREE ---- */
 
+/* The Lustre mount that the gateway's directory is in; NULL. */
+static const struct rg_mount *mount_below(const struct rg_host_facts *facts)
+{
+    const struct rg_mount *found = NULL;
+    const char *root = facts->plan.root;
+    for (size_t i = 0; i < facts->lustre.mount_count; i++) {
+        const struct rg_mount *mount = &facts->lustre.mounts[i].mount;
+        size_t len = strlen(mount->target);
+        bool is_in = strncmp(root, mount->target, len) == 0 &&
+                     (root[len] == '\0' || root[len] == '/' || strcmp(mount->target, "/") == 0);
+        found = is_in && (!found || len > strlen(found->target)) ? mount : found;
+    }
+    return found;
+}
+
 static void mend_xattr(struct rg_finding *finding, const struct rg_host_facts *facts)
 {
+    const struct rg_mount *mount = mount_below(facts);
     if (facts->gateway.tree.type == MAGIC_LUSTRE) {
-        rg_find_remedy(finding, "umount %s   # a remount changes nothing", facts->plan.root);
-        rg_find_remedy(finding, "mount -t lustre -o user_xattr MGSNID:/FSNAME %s",
-                       facts->plan.root);
+        const char *target = mount ? mount->target : facts->plan.root;
+        rg_find_remedy(finding, "umount %s   # a remount changes nothing", target);
+        rg_find_remedy(finding, "mount -t lustre -o user_xattr %s %s",
+                       mount ? mount->source : "MGSNID:/FSNAME", target);
         rg_find_remedy(finding, "# and user_xattr into the options in /etc/fstab");
     } else {
         rg_find_remedy(finding,

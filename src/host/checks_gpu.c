@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -68,8 +69,8 @@ static void judge_driver(const struct rg_host_facts *facts, const struct rg_host
     rg_find_where(finding, gpu->is_nvidia ? &gpus->version_at : &gpu->driver.at);
     if (bad && gpu->is_nvidia) {
         rg_find_remedy(finding, "modprobe nvidia && nvidia-smi");
-        rg_find_remedy(finding, "dnf install nvidia-open   # or, on Debian: apt-get install "
-                                "nvidia-open");
+        rg_remedy_install(finding, facts, "nvidia-open   # of NVIDIA's own repository",
+                          "nvidia-open   # of NVIDIA's own repository");
     } else if (bad) {
         rg_find_remedy(finding, "modprobe amdgpu && dmesg | grep amdgpu");
     }
@@ -126,6 +127,18 @@ static bool gpu_exports_dmabuf(const struct rg_host_gpus *gpus)
     return !has_nvidia(gpus) || (gpus->has_version && gpus->is_open);
 }
 
+/* AMD's GPUs have no module of their own for it: amdgpu of the ROCm packages registers with OFED.
+ */
+static void mend_amd(struct rg_finding *finding, const struct rg_host_facts *facts)
+{
+    rg_find_remedy(finding,
+                   "grep -E '^(ib_core|amdgpu) ' /proc/modules   # ib_core must be used by "
+                   "amdgpu");
+    rg_remedy_install(finding, facts, "amdgpu-dkms   # of ROCm; built after OFED",
+                      "amdgpu-dkms   # of ROCm; built after OFED");
+    rg_find_remedy(finding, "# or a card, a kernel and rdma-core that take dma-buf (see DMABUF)");
+}
+
 void judge_peermem(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_gpus *gpus = &facts->gpu;
@@ -166,6 +179,8 @@ void judge_peermem(const struct rg_host_facts *facts, struct rg_findings *findin
         rg_find_remedy(finding,
                        "# if it refuses: reinstall the NVIDIA driver after OFED, so that it is "
                        "built against OFED's ib_core");
+    } else if (verdict == RG_VERDICT_FAIL && !has_nvidia(gpus)) {
+        mend_amd(finding, facts);
     } else if (verdict == RG_VERDICT_FAIL) {
         rg_remedy_load(finding, "nvidia_peermem");
         rg_find_remedy(finding,
@@ -207,9 +222,14 @@ void judge_dmabuf(const struct rg_host_facts *facts, struct rg_findings *finding
         if (bad) {
             rg_remedy_install(finding, facts, "nvidia-open", "nvidia-open");
         } else if (refuses) {
-            rg_find_remedy(finding, "uname -r   # 5.12 or later (irdma: 6.3, bnxt_re: 6.0), and "
-                                    "rdma-core 34 or later");
-            rg_find_remedy(finding, "modprobe nvidia_peermem   # the other way");
+            rg_find_remedy(finding,
+                           "uname -r   # mlx5 takes it since Linux 5.12, others since later "
+                           "ones; and rdma-core 34 or later");
+            if (has_nvidia(&facts->gpu)) {
+                rg_find_remedy(finding, "modprobe nvidia_peermem   # the other way");
+            } else {
+                mend_amd(finding, facts);
+            }
         }
     }
 }
@@ -259,13 +279,27 @@ void judge_bar1(const struct rg_host_facts *facts, struct rg_findings *findings)
             rg_find_remedy(finding,
                            "# turn on resizable BAR (and above-4G decoding) in the firmware "
                            "setup, where the GPU has it:");
-            rg_find_remedy(finding, "nvidia-smi -q -d MEMORY | grep -A3 BAR1");
+            if (gpu->is_nvidia) {
+                rg_find_remedy(finding, "nvidia-smi -q -d MEMORY | grep -A3 BAR1");
+            } else {
+                rg_find_remedy(finding, "lspci -vv -s %s | grep -E 'Region|resiz'", gpu->address);
+            }
             rg_find_remedy(finding, "# else register in pieces of at most %s", usable);
         }
     }
 }
 
 /* ---- TOPO ---- */
+
+static bool is_nvidia_at(const struct rg_host_gpus *gpus, const char *address)
+{
+    for (size_t i = 0; i < gpus->count; i++) {
+        if (strcmp(gpus->gpus[i].address, address) == 0) {
+            return gpus->gpus[i].is_nvidia;
+        }
+    }
+    return false;
+}
 
 void judge_topo(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
@@ -296,9 +330,9 @@ void judge_topo(const struct rg_host_facts *facts, struct rg_findings *findings)
                       gpu->numa_node, nearest->numa_node);
         rg_find_where(finding, &pcie->buses_at);
         if (bad) {
-            rg_find_remedy(finding,
-                           "nvidia-smi topo -m   # and move the NIC to a slot behind the GPU's "
-                           "switch");
+            bool nvidia = is_nvidia_at(&facts->gpu, gpu->hops[0].address);
+            rg_find_remedy(finding, nvidia ? "nvidia-smi topo -m" : "rocm-smi --showtopo");
+            rg_find_remedy(finding, "# and move the NIC to a slot behind the GPU's switch");
         }
     }
 }
@@ -535,6 +569,13 @@ void judge_cufile(const struct rg_host_facts *facts, struct rg_findings *finding
     judge_peer_type(facts, findings);
 }
 
+/* "NVRM: Xid (PCI:0000:3e:00): 79, pid=1, GPU has fallen off the bus." */
+static bool is_fatal(const char *line)
+{
+    const char *end = strstr(line, "): ");
+    return end && rg_xid_is_grave(strtoul(end + 3, NULL, 10));
+}
+
 void judge_xid(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_gpus *gpus = &facts->gpu;
@@ -545,15 +586,21 @@ void judge_xid(const struct rg_host_facts *facts, struct rg_findings *findings)
         (void)rg_find_unread(findings, "", &gpus->xid_at);
         return;
     }
+    bool fatal = gpus->xid_lines && is_fatal(gpus->xid_last);
     struct rg_finding *finding =
-        rg_find(findings, gpus->xid_lines ? RG_VERDICT_WARN : RG_VERDICT_OK, "",
-                gpus->xid_lines ? "The kernel log has %" PRIu64 " Xid lines."
-                                : "The kernel log has no Xid line (%" PRIu64 ").",
+        rg_find(findings,
+                fatal             ? RG_VERDICT_FAIL
+                : gpus->xid_lines ? RG_VERDICT_WARN
+                                  : RG_VERDICT_OK,
+                "",
+                fatal ? "The kernel log has %" PRIu64 " Xid lines, and the last of the grave ones "
+                        "asks for a reset of the GPU or its exchange."
+                : gpus->xid_lines ? "The kernel log has %" PRIu64 " Xid lines."
+                                  : "The kernel log has no Xid line (%" PRIu64 ").",
                 gpus->xid_lines);
     if (gpus->xid_lines) {
         rg_find_value(finding, "%s", gpus->xid_last);
-        rg_find_remedy(finding,
-                       "dmesg | grep 'NVRM: Xid'   # 48, 63, 64, 79, 94, 95: take the GPU out");
+        rg_find_remedy(finding, "dmesg | grep 'NVRM: Xid'   # 48, 64, 79, 95: take the GPU out");
     }
     rg_find_where(finding, &gpus->xid_at);
 }

@@ -59,6 +59,21 @@ static bool wants_o2ib(const struct rg_host_facts *facts)
     return false;
 }
 
+/* One below an RDMA port that has an IPv4 address, which o2ib needs. */
+static const char *interface_for_o2ib(const struct rg_host_facts *facts)
+{
+    const struct rg_host_ports *ports = &facts->ports;
+    for (size_t i = 0; i < ports->count; i++) {
+        for (size_t k = 0; k < ports->address_count; k++) {
+            if (ports->list[i].netdev[0] && ports->addresses[k].is_ipv4 &&
+                strcmp(ports->list[i].netdev, ports->addresses[k].netdev) == 0) {
+                return ports->list[i].netdev;
+            }
+        }
+    }
+    return "INTERFACE";
+}
+
 void judge_ln_mod(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_lnet *lnet = &facts->lnet;
@@ -76,7 +91,8 @@ void judge_ln_mod(const struct rg_host_facts *facts, struct rg_findings *finding
     rg_find_where_text(finding, "/sys/module/lnet, /sys/module/ko2iblnd");
     if (!lnet->has_module) {
         rg_find_remedy(finding, "modprobe lnet && lnetctl lnet configure");
-        rg_find_remedy(finding, "lnetctl net add --net o2ib --if ib0   # --if, not --interface");
+        rg_find_remedy(finding, "lnetctl net add --net o2ib --if %s   # --if, not --interface",
+                       interface_for_o2ib(facts));
         rg_find_remedy(finding, "lnetctl export >/etc/lnet.conf && systemctl enable lnet");
     } else if (lacks_driver) {
         rg_find_remedy(finding,
@@ -88,6 +104,15 @@ void judge_ln_mod(const struct rg_host_facts *facts, struct rg_findings *finding
 /* ---- LN-NI ---- */
 
 #define HEALTH_BEST 1000
+
+/* Only the one interface: a network may have others that work. */
+static void restart_ni(struct rg_finding *finding, const struct rg_lnet_ni *ni)
+{
+    const char *interface = ni->interface[0] ? ni->interface : "INTERFACE";
+    rg_find_remedy(finding, "lnetctl net del --net %s --if %s", ni->net, interface);
+    rg_find_remedy(finding, "lnetctl net add --net %s --if %s   # --if, not --interface", ni->net,
+                   interface);
+}
 
 void judge_ln_ni(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
@@ -122,10 +147,8 @@ void judge_ln_ni(const struct rg_host_facts *facts, struct rg_findings *findings
                       ni->fatal_error, ni->interface[0] ? ni->interface : "-");
         rg_find_where(finding, &lnet->net_at);
         if (down) {
-            rg_find_remedy(finding, "ip -br link show %s; rdma link",
-                           ni->interface[0] ? ni->interface : "");
-            rg_find_remedy(finding, "lnetctl net del --net %s && lnetctl net add --net %s --if %s",
-                           ni->net, ni->net, ni->interface[0] ? ni->interface : "IFACE");
+            rg_find_remedy(finding, "ip -br link show %s; rdma link", ni->interface);
+            restart_ni(finding, ni);
         } else if (ill) {
             rg_find_remedy(finding,
                            "lnetctl net show -v 4 | grep -A12 'health stats'   # which kind of "
@@ -137,7 +160,8 @@ void judge_ln_ni(const struct rg_host_facts *facts, struct rg_findings *findings
         struct rg_finding *finding =
             rg_find(findings, RG_VERDICT_FAIL, "", "LNet is loaded and has no network.");
         rg_find_where(finding, &lnet->net_at);
-        rg_find_remedy(finding, "lnetctl lnet configure && lnetctl net add --net o2ib --if ib0");
+        rg_find_remedy(finding, "lnetctl lnet configure && lnetctl net add --net o2ib --if %s",
+                       interface_for_o2ib(facts));
     }
 }
 
@@ -198,9 +222,7 @@ void judge_ln_ip(const struct rg_host_facts *facts, struct rg_findings *findings
         rg_find_where(finding, &lnet->net_at);
         if (!ok) {
             rg_find_remedy(finding, "# with nothing mounted on this node:");
-            rg_find_remedy(finding, "lnetctl net del --net %s", ni->net);
-            rg_find_remedy(finding, "lnetctl net add --net %s --if %s   # --if, not --interface",
-                           ni->net, ni->interface[0] ? ni->interface : "IFACE");
+            restart_ni(finding, ni);
             rg_find_remedy(finding, "lnetctl export >/etc/lnet.conf");
             rg_find_remedy(finding,
                            "# on a server, the new address must reach the targets too: see "
@@ -251,7 +273,7 @@ static void warn_missing(const struct rg_host_lnet *lnet, const char *net, const
     rg_find_value(finding, "running: %s", running.len ? rg_buf_text(&running) : "none");
     rg_find_where(finding, at);
     rg_find_remedy(finding, "lnetctl net add --net %s --if %s", net,
-                   interface[0] ? interface : "IFACE");
+                   interface[0] ? interface : "INTERFACE");
 }
 
 void judge_ln_cfg(const struct rg_host_facts *facts, struct rg_findings *findings)
@@ -424,6 +446,10 @@ void judge_ln_svc(const struct rg_host_facts *facts, struct rg_findings *finding
         return;
     }
     rg_find_where_text(finding, "/etc/systemd/system/multi-user.target.wants/lnet.service");
+    if (bad && !lnet->unit_exists) {
+        rg_remedy_install(finding, facts, "lustre-client   # has lnet.service",
+                          "lustre-client-utils   # has lnet.service");
+    }
     if (bad) {
         rg_find_remedy(finding, "systemctl enable lnet");
     }

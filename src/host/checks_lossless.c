@@ -10,6 +10,7 @@
 
 #define CNP_DSCP         48
 #define CNP_PRIORITY     6
+#define CNP_OTHER        7 /* where the planned priority is 6 */
 #define ALGORITHM_STRICT 0
 #define ALGORITHM_ETS    2
 
@@ -31,6 +32,12 @@ static void skip_ionic(const struct rg_host_facts *facts, const struct rg_lossle
         finding = rg_find_unread(findings, link->netdev, at);
     }
     rg_find_remedy(finding, "nicctl show qos   # as root; the ionic driver itself has no DCB");
+}
+
+/* The priority that remedies give to congestion notices: never the one that is lossless. */
+static int cnp_priority(const struct rg_host_facts *facts)
+{
+    return facts->plan.roce_priority == CNP_PRIORITY ? CNP_OTHER : CNP_PRIORITY;
 }
 
 /* Calls `judge` for every link whose DCB is known; the others are skipped, with the reason. */
@@ -85,9 +92,10 @@ static void take_charge(struct rg_finding *finding, const struct rg_lossless_lin
         break;
     case RG_NIC_BNXT:
         rg_find_remedy(finding,
-                       "dcb dcbx set dev %s host ieee   # or: bnxtnvm -dev=%s "
-                       "setoption=lldp_nearest_bridge:0#0, then reboot",
-                       link->netdev, link->netdev);
+                       "dcb dcbx set dev %s host ieee   # refused while the card's own LLDP agent "
+                       "is on: turn that off in the setup of %s (Device Level Configuration), "
+                       "then reboot",
+                       link->netdev, link->pci);
         break;
     default:
         break;
@@ -139,9 +147,10 @@ static void mend_pfc(struct rg_finding *finding, const struct rg_host_facts *fac
                        link->netdev, list);
     } else if (link->family == RG_NIC_BNXT) {
         rg_find_remedy(finding,
-                       "bnxt_setupcc.sh -d DEVICE -i %s -m 3 -s %d -p %d -r 3 -c 48   # the "
-                       "same with the vendor's tool, with congestion control",
-                       link->netdev, facts->plan.roce_dscp, priority);
+                       "bnxt_setupcc.sh -d %s -i %s -m 3 -r %d -s %d -c %d -p %d   # the same with "
+                       "the vendor's tool, with congestion control",
+                       link->rdma[0] ? link->rdma : "DEVICE", link->netdev, priority,
+                       facts->plan.roce_dscp, cnp_priority(facts), CNP_DSCP);
     }
     add_persistence(finding, facts, link);
 }
@@ -244,20 +253,24 @@ static void mend_ets(struct rg_finding *finding, const struct rg_host_facts *fac
     int priority = facts->plan.roce_priority;
     if (is_ionic(link)) {
         rg_find_remedy(finding,
-                       "nicctl update qos scheduling --priority %d,0,%d --dwrr 50,50,0 "
+                       "nicctl update qos scheduling --priority %d,%d,%d --dwrr 50,50,0 "
                        "--rate-limit 0,0,10",
-                       priority, CNP_PRIORITY);
+                       priority, priority == 0 ? 1 : 0, cnp_priority(facts));
         keep_ionic(finding, link);
         return;
     }
     take_charge(finding, link);
-    rg_find_remedy(finding,
-                   "dcb ets set dev %s willing off prio-tc all:0 %d:1 %d:2 tc-tsa all:ets "
-                   "2:strict tc-bw all:0 0:50 1:50",
-                   link->netdev, priority, CNP_PRIORITY);
     if (link->family == RG_NIC_ICE) {
-        rg_find_remedy(finding, "# E810: the number of classes can be set only while irdma is "
-                                "unloaded: modprobe -r irdma; …; modprobe irdma");
+        rg_find_remedy(finding, "modprobe -r irdma   # E810: the number of classes can be set only "
+                                "while it is unloaded; ends all RDMA connections");
+    }
+    /* Strict for the classes that are not there: bnxt refuses ETS beyond those it has. */
+    rg_find_remedy(finding,
+                   "dcb ets set dev %s willing off prio-tc all:0 %d:1 %d:2 tc-tsa all:strict "
+                   "0:ets 1:ets tc-bw all:0 0:50 1:50",
+                   link->netdev, priority, cnp_priority(facts));
+    if (link->family == RG_NIC_ICE) {
+        rg_find_remedy(finding, "modprobe irdma");
     }
     add_persistence(finding, facts, link);
 }
@@ -330,7 +343,7 @@ static void judge_cnp_priority(const struct rg_host_facts *facts,
     rg_find_where(finding, &link->dcb_at);
     if (held_up && is_ionic(link)) {
         rg_find_remedy(finding, "nicctl update qos dscp-to-priority --dscp %d --priority %d",
-                       CNP_DSCP, CNP_PRIORITY);
+                       CNP_DSCP, cnp_priority(facts));
         keep_ionic(finding, link);
     } else if (held_up) {
         if (ruled) {
@@ -338,7 +351,7 @@ static void judge_cnp_priority(const struct rg_host_facts *facts,
                            priority);
         }
         rg_find_remedy(finding, "dcb app add dev %s dscp-prio %d:%d", link->netdev, CNP_DSCP,
-                       CNP_PRIORITY);
+                       cnp_priority(facts));
         add_persistence(finding, facts, link);
     }
 }
@@ -373,9 +386,16 @@ static void judge_mlx5_ecn(const struct rg_host_facts *facts, const struct rg_lo
         return;
     }
     if (rg_reading_ok(&link->cc_at)) {
-        finding = rg_find(findings, RG_VERDICT_OK, link->netdev,
-                          "The firmware has congestion control; its parameters are in debugfs.");
+        /* Parameters are there whether it is on or off: that alone is no proof. */
+        finding = rg_find(findings, RG_VERDICT_SKIP, link->netdev,
+                          "The firmware has congestion control; whether it is on for priority %d "
+                          "only its settings tell. See CNP-HANDLED.",
+                          priority);
         rg_find_where(finding, &link->cc_at);
+        rg_find_remedy(finding,
+                       "mstconfig -d %s query | grep ROCE_CC_PRIO_MASK   # bit %d (0x%02x) of the "
+                       "port must be set; usual is 255",
+                       link->pci, priority, 1u << priority);
         return;
     }
     (void)rg_find_unread(findings, link->netdev,
@@ -711,6 +731,24 @@ void judge_pause_delta(const struct rg_host_facts *facts, struct rg_findings *fi
     }
 }
 
+static void mend_ignored(struct rg_finding *finding, const struct rg_rdma_device *device)
+{
+    if (device->family == RG_NIC_MLX5) {
+        rg_find_remedy(finding, "mstconfig -d %s query | grep ROCE_CC_PRIO_MASK", device->pci.text);
+        rg_find_remedy(finding,
+                       "mstconfig -d %s set ROCE_CC_PRIO_MASK_P1=255   # congestion control on for "
+                       "all priorities (P2 is the second port); then reboot",
+                       device->pci.text);
+    } else if (device->family == RG_NIC_ICE) {
+        rg_find_remedy(finding,
+                       "modinfo -p irdma | grep dcqcn   # Intel's own irdma can turn congestion "
+                       "control on, the kernel's cannot");
+    } else {
+        rg_find_remedy(finding, "railgate doctor -v   # ECN tells how to turn congestion control "
+                                "on");
+    }
+}
+
 void judge_cnp_delta(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     static const char *const names[] = {"rp_cnp_ignored", "cnpIgnored"};
@@ -728,8 +766,7 @@ void judge_cnp_delta(const struct rg_host_facts *facts, struct rg_findings *find
             rg_find_value(finding, "%s +%lld", names[k], (long long)ignored);
             rg_find_where_text(finding, "hw_counters/%s, two readings", names[k]);
             if (ignored > 0) {
-                rg_find_remedy(finding, "railgate doctor explain ECN   # turn congestion control "
-                                        "on; update the firmware");
+                mend_ignored(finding, &facts->devices.rdma[port->device]);
             }
         }
     }

@@ -78,6 +78,12 @@ static bool is_of(const struct rg_host_lustre_import *import, const char *fsname
     return strncmp(import->import.target, fsname, len) == 0 && import->import.target[len] == '-';
 }
 
+static bool is_of_mount(const struct rg_host_lustre_mount *mount, const char *target)
+{
+    size_t len = strlen(mount->fsname);
+    return len && strncmp(target, mount->fsname, len) == 0 && target[len] == '-';
+}
+
 /* The targets that are not well, as one line. */
 static void add_unwell(const struct rg_host_lustre *lustre, const char *fsname, struct rg_buf *out)
 {
@@ -456,6 +462,29 @@ void judge_layout(const struct rg_host_facts *facts, struct rg_findings *finding
 
 #define FREE_PERCENT_LOW 10
 
+static void mend_space(struct rg_finding *finding, const struct rg_host_lustre *lustre,
+                       const struct rg_host_lustre_space *space)
+{
+    const char *where = NULL;
+    for (size_t i = 0; i < lustre->mount_count && !where; i++) {
+        where =
+            is_of_mount(&lustre->mounts[i], space->target) ? lustre->mounts[i].mount.target : NULL;
+    }
+    if (!where) {
+        rg_find_remedy(finding, "lctl get_param -n osd-*.%s.kbytesavail   # on its server",
+                       space->target);
+        return;
+    }
+    rg_find_remedy(finding, "lfs df -h %s   # per target", where);
+    if (strstr(space->target, "-MDT")) {
+        rg_find_remedy(finding, "lfs find %s --mdt %d --type f | head   # what is on it", where,
+                       rg_lustre_target_index(space->target));
+    } else {
+        rg_find_remedy(finding, "lfs find %s --ost %d --size +10G | lfs_migrate -y", where,
+                       rg_lustre_target_index(space->target));
+    }
+}
+
 void judge_space(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_lustre *lustre = &facts->lustre;
@@ -483,9 +512,7 @@ void judge_space(const struct rg_host_facts *facts, struct rg_findings *findings
         rg_find_value(finding, "%" PRIu64 " of %" PRIu64 " KiB free, index %d", space->free_kib,
                       space->total_kib, rg_lustre_target_index(space->target));
         rg_find_where(finding, &lustre->space_at);
-        rg_find_remedy(finding, "lfs df -h   # per target");
-        rg_find_remedy(finding, "lfs find /mnt/FSNAME --ost %d --size +10G | lfs_migrate -y",
-                       rg_lustre_target_index(space->target));
+        mend_space(finding, lustre, space);
     }
     if (well) {
         struct rg_finding *finding =
@@ -616,7 +643,12 @@ static void judge_disk(const struct rg_host_facts *facts, const struct rg_host_l
     rg_find_value(finding, "no mgsnode, flags 0x%" PRIx64, target->flags);
     rg_find_where(finding, &entry->at);
     if (!is_mgs) {
-        rg_find_remedy(finding, "umount %s && tunefs.lustre --mgsnode=MGS_NID %s", target->dataset,
+        struct rg_nid_list present;
+        char nid[RG_NID_TEXT_MAX + 1] = "MGS_NID";
+        if (rg_stale_mgs(facts, &present) != RG_MGS_UNKNOWN) {
+            rg_nid_text(&present.nids[0], nid);
+        }
+        rg_find_remedy(finding, "umount %s && tunefs.lustre --mgsnode=%s %s", target->dataset, nid,
                        target->dataset);
     }
 }

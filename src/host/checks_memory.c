@@ -358,7 +358,7 @@ void judge_memcg(const struct rg_host_facts *facts, struct rg_findings *findings
 }
 
 static void judge_rdma_max(const struct rg_host_facts *facts, const char *subject,
-                           const struct rg_reading *at, const char *text, const char *directory,
+                           const struct rg_reading *at, const char *text,
                            struct rg_findings *findings)
 {
     if (!rg_reading_ok(at)) {
@@ -388,8 +388,9 @@ static void judge_rdma_max(const struct rg_host_facts *facts, const char *subjec
         rg_find_value(finding, "%.400s", text);
         rg_find_where(finding, at);
         if (bad || few) {
-            rg_find_remedy(finding, "echo '%s hca_handle=max hca_object=max' >%s/rdma.max", device,
-                           directory);
+            rg_find_remedy(finding, "echo '%s hca_handle=max hca_object=max' >%s", device,
+                           at->path);
+            rg_find_remedy(finding, "# on the host: a container's own groups are set from outside");
         }
     }
 }
@@ -397,19 +398,51 @@ static void judge_rdma_max(const struct rg_host_facts *facts, const char *subjec
 void judge_rdma_cg(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_memory *memory = &facts->memory;
-    char directory[320];
     for (size_t i = 0; i < memory->service_count; i++) {
         const struct rg_host_service *service = &memory->services[i];
-        snprintf(directory, sizeof directory, "/sys/fs/cgroup/system.slice/%s", service->unit);
-        judge_rdma_max(facts, service->unit, &service->rdma_max_at, service->rdma_max, directory,
-                       findings);
+        judge_rdma_max(facts, service->unit, &service->rdma_max_at, service->rdma_max, findings);
     }
-    snprintf(directory, sizeof directory, "/sys/fs/cgroup%s", memory->own_cgroup);
-    judge_rdma_max(facts, "this process", &memory->own_rdma_max_at, memory->own_rdma_max, directory,
-                   findings);
+    judge_rdma_max(facts, "this process", &memory->own_rdma_max_at, memory->own_rdma_max, findings);
 }
 
 /* ---- DEVRES ---- */
+
+struct resource {
+    const char *kind; /* as the kernel counts it, and the rdma tool names it */
+    const char *name;
+    uint64_t used, most;
+};
+
+static bool is_short(const struct resource *resource)
+{
+    return resource->used > resource->most / 5 * 4;
+}
+
+static void judge_resources(const struct rg_rdma_device *device, const struct resource *list,
+                            size_t count, const struct rg_reading *at, struct rg_findings *findings)
+{
+    const struct resource *worst = NULL;
+    RG_BUF(value, 512);
+    for (size_t i = 0; i < count; i++) {
+        rg_buf_addf(&value, "%s%s %" PRIu64 " of %" PRIu64, i ? ", " : "", list[i].kind,
+                    list[i].used, list[i].most);
+        worst = !worst && is_short(&list[i]) ? &list[i] : worst;
+    }
+    struct rg_finding *finding =
+        worst ? rg_find(findings, RG_VERDICT_WARN, device->name,
+                        "More than four fifths of the %s are taken.", worst->name)
+              : rg_find(findings, RG_VERDICT_OK, device->name, "Objects of the device are left.");
+    rg_find_value(finding, "%s", rg_buf_text(&value));
+    rg_find_where(finding, at);
+    if (worst) {
+        /* Queue pairs belong to a port, the others to the device. */
+        bool of_port = strcmp(worst->kind, "qp") == 0;
+        rg_find_remedy(finding,
+                       of_port ? "rdma resource show %s link %s   # who owns them"
+                               : "rdma resource show %s dev %s   # who owns them",
+                       worst->kind, device->name);
+    }
+}
 
 void judge_devres(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
@@ -423,25 +456,39 @@ void judge_devres(const struct rg_host_facts *facts, struct rg_findings *finding
     }
     for (size_t i = 0; i < facts->devices.rdma_count; i++) {
         const struct rg_rdma_device *device = &facts->devices.rdma[i];
-        uint64_t used;
-        if (!rg_nldev_count_parse(rg_span_text(memory->resources), device->name, "qp", &used) ||
-            !device->surveyed || device->qp_max == 0) {
-            continue;
+        const struct resource all[] = {{"qp", "queue pairs", 0, device->qp_max},
+                                       {"cq", "completion queues", 0, device->cq_max},
+                                       {"mr", "memory regions", 0, device->mr_max}};
+        struct resource known[RG_ARRAY_LENGTH(all)];
+        size_t count = 0;
+        for (size_t k = 0; k < RG_ARRAY_LENGTH(all); k++) {
+            known[count] = all[k];
+            count += device->surveyed && all[k].most &&
+                     rg_nldev_count_parse(rg_span_text(memory->resources), device->name,
+                                          all[k].kind, &known[count].used);
         }
-        bool bad = used > device->qp_max / 5 * 4;
-        struct rg_finding *finding = rg_find(
-            findings, bad ? RG_VERDICT_WARN : RG_VERDICT_OK, device->name,
-            bad ? "More than four fifths of the queue pairs are taken." : "Queue pairs are left.");
-        rg_find_value(finding, "%" PRIu64 " of %" PRIu64, used, device->qp_max);
-        rg_find_where(finding, &memory->resources_at);
-        if (bad) {
-            rg_find_remedy(finding, "rdma resource show qp link %s   # who owns them",
-                           device->name);
+        if (count) {
+            judge_resources(device, known, count, &memory->resources_at, findings);
         }
     }
 }
 
 /* ---- FORK ---- */
+
+static void mend_fork(struct rg_finding *finding, const struct rg_host_memory *memory)
+{
+    bool told = false;
+    for (size_t i = 0; i < memory->service_count; i++) {
+        if (rg_reading_ok(&memory->services[i].unit_at)) {
+            rg_remedy_unit(finding, memory->services[i].unit, "Environment=RDMAV_FORK_SAFE=1");
+            told = true;
+        }
+    }
+    rg_find_remedy(finding, told ? "# for services that start programs; costs memory maps"
+                                 : "export RDMAV_FORK_SAFE=1   # before the program starts; costs "
+                                   "memory maps");
+    rg_find_remedy(finding, "# or a kernel from 5.12 on");
+}
 
 void judge_fork(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
@@ -461,8 +508,6 @@ void judge_fork(const struct rg_host_facts *facts, struct rg_findings *findings)
     rg_find_value(finding, "copy_on_fork %d, Linux %s", copies, facts->system.kernel.text);
     rg_find_where(finding, &memory->system_at);
     if (!copies) {
-        rg_find_remedy(finding, "systemctl edit UNIT   # [Service] Environment=RDMAV_FORK_SAFE=1, "
-                                "for services that start programs; costs memory maps");
-        rg_find_remedy(finding, "# or a kernel from 5.12 on");
+        mend_fork(finding, memory);
     }
 }

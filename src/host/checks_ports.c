@@ -54,11 +54,11 @@ static void judge_state(const struct rg_host_facts *facts, const struct rg_host_
                           ethernet ? "The port has not come up yet."
                                    : "The link is up, but no subnet manager has made the port "
                                      "active.");
-        rg_find_remedy(finding,
-                       ethernet ? "ip link set %s up"
-                                : "sminfo   # finds the subnet manager of the fabric of %s",
-                       ethernet ? port->netdev : port->subject);
-        if (!ethernet) {
+        if (ethernet) {
+            rg_find_remedy(finding, "ip link set %s up", port->netdev);
+        } else {
+            rg_find_remedy(finding, "sminfo -C %s -P %u   # is there a subnet manager?",
+                           device_of(facts, port)->name, port->number);
             rg_find_remedy(finding, "systemctl enable --now opensm   # on one host, when no switch "
                                     "runs one");
         }
@@ -72,12 +72,13 @@ static void judge_state(const struct rg_host_facts *facts, const struct rg_host_
         if (port->netdev[0]) {
             rg_find_remedy(finding, "ip link set %s up", port->netdev);
         }
-        if (device_of(facts, port)->family != RG_NIC_RXE) {
+        if (ethernet && device_of(facts, port)->family != RG_NIC_RXE) {
+            rg_find_remedy(finding, "ethtool -m %s   # transceiver; then the switch's port",
+                           port->netdev);
+        } else if (!ethernet) {
             rg_find_remedy(finding,
-                           ethernet ? "ethtool -m %s   # transceiver; then the switch's "
-                                      "port"
-                                    : "ibportstate -D 0 %s   # then cable and switch port",
-                           ethernet ? port->netdev : "1");
+                           "ibportstate -C %s -P %u -D 0 %u   # then cable and switch port",
+                           device_of(facts, port)->name, port->number, port->number);
         }
     }
     rg_find_value(finding, "%s, %s", port->state.text, port->phys_state.text);
@@ -92,6 +93,29 @@ void judge_port_state(const struct rg_host_facts *facts, struct rg_findings *fin
 }
 
 /* ---- PORT-LAYER ---- */
+
+/* Each function of a ConnectX has one port, port 1, but its firmware counts those of the card. */
+static unsigned port_of_card(const struct rg_rdma_device *device, const struct rg_host_port *port)
+{
+    const char *dot = strrchr(device->pci.text, '.');
+    return port->number + (dot ? (unsigned)strtoul(dot + 1, NULL, 10) : 0);
+}
+
+static void mend_layer(struct rg_finding *finding, const struct rg_rdma_device *device,
+                       const struct rg_host_port *port, const struct rg_host_port *other)
+{
+    if (device->family == RG_NIC_MLX5) {
+        rg_find_remedy(finding,
+                       "mstconfig -d %s set LINK_TYPE_P%u=%u   # %s, as %s is; or that one like "
+                       "this one (1 InfiniBand, 2 Ethernet); then reboot",
+                       device->pci.text, port_of_card(device, port),
+                       rg_host_port_is_ethernet(other) ? 2u : 1u, other->link_layer.text,
+                       other->subject);
+    } else {
+        rg_find_remedy(finding, "dmesg | grep -iE 'infiniband|%s'   # why its driver set it so",
+                       device->name);
+    }
+}
 
 void judge_port_layer(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
@@ -123,10 +147,7 @@ void judge_port_layer(const struct rg_host_facts *facts, struct rg_findings *fin
             finding = rg_find(findings, RG_VERDICT_WARN, port->subject,
                               "%s, but %s on the same kind of board is %s.", port->link_layer.text,
                               other->subject, other->link_layer.text);
-            rg_find_remedy(finding,
-                           "mstconfig -d %s set LINK_TYPE_P%u=1   # 1 InfiniBand, 2 "
-                           "Ethernet; then reboot",
-                           device->pci.text, port->number);
+            mend_layer(finding, device, port, other);
         } else {
             finding = rg_find(findings, RG_VERDICT_OK, port->subject, "%s.", port->link_layer.text);
         }
@@ -198,8 +219,10 @@ void judge_port_rate(const struct rg_host_facts *facts, struct rg_findings *find
                            port->netdev, port->netdev);
             rg_find_remedy(finding, "ethtool -s %s autoneg on", port->netdev);
         } else {
-            rg_find_remedy(finding, "iblinkinfo -D 0   # width and speed of both ends; reseat or "
-                                    "replace the cable");
+            rg_find_remedy(finding,
+                           "iblinkinfo -C %s -P %u -D 0 -n 1   # width and speed of both ends; "
+                           "reseat or replace the cable",
+                           device_of(facts, port)->name, port->number);
         }
     }
 }
@@ -235,7 +258,11 @@ static void judge_mtu(const struct rg_host_facts *facts, const struct rg_host_po
     }
     if (!rg_host_port_is_ethernet(port)) {
         rg_find_remedy(finding,
-                       "# the subnet manager decides: mtu=5 (4096) in its partitions.conf");
+                       "smpquery -C %s -P %u -D portinfo 0 %u | grep -i mtu   # MtuCap, and "
+                       "NeighborMTU: the smaller one of both ends",
+                       device_of(facts, port)->name, port->number, port->number);
+        rg_find_remedy(finding, "# the other end is a switch port that is limited: 4096 there "
+                                "(NVIDIA's: interface ib 1/N mtu 4K), then the port down and up");
         return;
     }
     rg_find_remedy(finding,
@@ -295,6 +322,31 @@ static void mend_address(const struct rg_host_facts *facts, const struct rg_host
     }
 }
 
+/* RoCE v2 GIDs that route, of how many interfaces (VLANs, a bond): more than one, and which is
+ * meant only a person knows. Their names are listed. */
+static size_t list_candidates(const struct rg_host_port *port, struct rg_buf *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < port->gid_count; i++) {
+        const struct rg_gid_entry *gid = &port->gids[i];
+        bool first = true;
+        if (gid->type != RG_GID_ROCE_V2 || rg_gid_scope(gid->gid) == RG_GID_LINK_LOCAL ||
+            !gid->netdev[0]) {
+            continue;
+        }
+        for (size_t k = 0; k < i; k++) {
+            const struct rg_gid_entry *other = &port->gids[k];
+            first &= other->type != RG_GID_ROCE_V2 ||
+                     rg_gid_scope(other->gid) == RG_GID_LINK_LOCAL ||
+                     strcmp(other->netdev, gid->netdev) != 0;
+        }
+        if (first) {
+            rg_buf_addf(out, "%s%s index %d", count++ ? ", " : "", gid->netdev, gid->index);
+        }
+    }
+    return count;
+}
+
 static void judge_gids(const struct rg_host_facts *facts, const struct rg_host_port *port,
                        struct rg_findings *findings)
 {
@@ -310,6 +362,8 @@ static void judge_gids(const struct rg_host_facts *facts, const struct rg_host_p
     }
     bool ethernet = rg_host_port_is_ethernet(port) && device->family != RG_NIC_EFA;
     enum rg_gid_scope scope = gid ? rg_gid_scope(gid->gid) : RG_GID_ZERO;
+    RG_BUF(candidates, 1024);
+    size_t interfaces = ethernet ? list_candidates(port, &candidates) : 0;
     struct rg_finding *finding;
     if (!gid) {
         finding = rg_find(findings, RG_VERDICT_FAIL, port->subject, "The port has no GID.");
@@ -332,6 +386,15 @@ static void judge_gids(const struct rg_host_facts *facts, const struct rg_host_p
                        "ip address show   # in a container: the interface %s must be in "
                        "its network namespace",
                        gid->netdev);
+    } else if (interfaces > 1) {
+        finding = rg_find(findings, RG_VERDICT_WARN, port->subject,
+                          "%zu interfaces of this port have RoCE v2 GIDs; by rule index %d (%s) is "
+                          "used.",
+                          interfaces, gid->index, gid->netdev);
+        rg_find_remedy(finding, "# when another one is meant, say so to each program: %s",
+                       rg_buf_text(&candidates));
+        rg_find_remedy(finding, "railgate serve --rdma-gid-index INDEX   # NCCL_IB_GID_INDEX, "
+                                "UCX_IB_GID_INDEX and the like for others");
     } else {
         finding = rg_find(findings, RG_VERDICT_OK, port->subject, "Use index %d: %s, RoCE v2, %s.",
                           gid->index, text, gid->netdev);
@@ -473,7 +536,7 @@ void judge_cma_mode(const struct rg_host_facts *facts, struct rg_findings *findi
             rg_find_remedy(
                 finding, "echo 'RoCE v2' >/sys/kernel/config/rdma_cm/%s/ports/%u/default_roce_mode",
                 device, port->number);
-        } else if (rg_reading_ok(&port->cma_tos.at) && port->cma_tos.value != 0 &&
+        } else if (rg_reading_ok(&port->cma_tos.at) &&
                    port->cma_tos.value >> 2 != facts->plan.roce_dscp) {
             finding = rg_find(findings, RG_VERDICT_WARN, port->subject,
                               "librdmacm marks with DSCP %d, and %d is planned.",
@@ -634,17 +697,24 @@ void judge_ipoib(const struct rg_host_facts *facts, struct rg_findings *findings
         }
         const struct rg_netdev *parent = rg_host_netdev(&facts->devices, netdev->ipoib_parent.text);
         struct rg_finding *finding;
-        if (parent && is_up(netdev) && !is_up(parent)) {
+        if (!rg_reading_ok(&netdev->flags.at)) {
+            (void)rg_find_unread(findings, netdev->name, &netdev->flags.at);
+            continue;
+        }
+        if (!rg_reading_ok(&netdev->ipoib_pkey.at)) {
+            (void)rg_find_unread(findings, netdev->name, &netdev->ipoib_pkey.at);
+            continue;
+        }
+        if (parent && is_up(netdev) && rg_reading_ok(&parent->flags.at) && !is_up(parent)) {
             finding = rg_find(findings, RG_VERDICT_FAIL, netdev->name,
                               "Up, but its parent %s is down: nothing gets through.", parent->name);
             rg_find_remedy(finding, "ip link set %s up", parent->name);
-        } else if (rg_reading_ok(&netdev->ipoib_pkey.at) &&
-                   !(netdev->ipoib_pkey.value & PKEY_FULL_MEMBER)) {
+        } else if (!(netdev->ipoib_pkey.value & PKEY_FULL_MEMBER)) {
             finding = rg_find(findings, RG_VERDICT_WARN, netdev->name,
                               "A limited member of its partition.");
             rg_find_remedy(finding, "# in the subnet manager's partitions.conf: this port's GUID "
                                     "with =full");
-        } else if (rg_reading_ok(&netdev->flags.at) && !is_up(netdev)) {
+        } else if (!is_up(netdev)) {
             finding = rg_find(findings, RG_VERDICT_WARN, netdev->name, "The interface is down.");
             rg_find_remedy(finding, "ip link set %s up", netdev->name);
         } else {
@@ -671,6 +741,10 @@ void judge_sm(const struct rg_host_facts *facts, struct rg_findings *findings)
             (void)rg_find_unread(findings, port->subject, &port->sm_lid.at);
             continue;
         }
+        if (!rg_reading_ok(&port->lid.at)) {
+            (void)rg_find_unread(findings, port->subject, &port->lid.at);
+            continue;
+        }
         bool lost = port->sm_lid.value == 0 || port->lid.value == 0;
         struct rg_finding *finding = lost ? rg_find(findings, RG_VERDICT_FAIL, port->subject,
                                                     "No subnet manager has given this port a LID.")
@@ -682,19 +756,29 @@ void judge_sm(const struct rg_host_facts *facts, struct rg_findings *findings)
         if (lost) {
             rg_find_remedy(finding, "sminfo -C %s -P %u", device_of(facts, port)->name,
                            port->number);
-            rg_remedy_install(
-                finding, facts,
-                "opensm && systemctl enable --now opensm   # when no "
-                "switch runs one",
-                "opensm && systemctl enable --now opensm   # when no switch runs one");
+            rg_remedy_install(finding, facts,
+                              "opensm && systemctl enable --now opensm   # on one host, when no "
+                              "switch runs one",
+                              "opensm && systemctl enable --now opensm   # on one host, when no "
+                              "switch runs one");
         }
     }
+}
+
+/* Those that this user tried to open. */
+static size_t count_uverbs(const struct rg_host_devices *devices)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < devices->node_count; i++) {
+        count += strncmp(devices->nodes[i].name, "uverbs", 6) == 0;
+    }
+    return count;
 }
 
 void judge_netns(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_text *mode = &facts->devices.ib_core_netns_mode;
-    if (facts->devices.rdma_count == 0) {
+    if (facts->devices.rdma_count == 0 && count_uverbs(&facts->devices) == 0) {
         return;
     }
     if (!rg_reading_ok(&mode->at)) {
@@ -702,15 +786,21 @@ void judge_netns(const struct rg_host_facts *facts, struct rg_findings *findings
         return;
     }
     bool shared = mode->text[0] == 'Y' || mode->text[0] == '1';
+    size_t nodes = count_uverbs(&facts->devices), here = facts->devices.rdma_count;
+    bool elsewhere = !shared && nodes > here;
     struct rg_finding *finding =
         shared ? rg_find(findings, RG_VERDICT_OK, "", "Shared.")
-               : rg_find(findings, RG_VERDICT_WARN, "",
-                         "Exclusive: a device is in one network namespace only.");
-    rg_find_value(finding, "%s", mode->text);
+        : elsewhere
+            ? rg_find(findings, RG_VERDICT_WARN, "",
+                      "Exclusive: %zu device nodes, and %zu devices in this network namespace.",
+                      nodes, here)
+            : rg_find(findings, RG_VERDICT_OK, "",
+                      "Exclusive, and the devices are in this network namespace (%zu).", here);
+    rg_find_value(finding, "netns_mode %s, %zu uverbs nodes, %zu devices", mode->text, nodes, here);
     rg_find_where(finding, &mode->at);
-    if (!shared) {
-        rg_find_remedy(finding, "rdma dev set DEVICE netns NAMESPACE   # give it to the one that "
-                                "needs it, or:");
+    if (elsewhere) {
+        rg_find_remedy(finding, "rdma dev set DEVICE netns NAMESPACE   # where the device is now: "
+                                "give it to the namespace that has its node; or:");
         rg_find_remedy(finding, "rdma system set netns shared   # no namespace but the first may "
                                 "exist then");
     }

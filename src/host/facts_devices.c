@@ -423,9 +423,10 @@ static json_t *tell_device(const struct rg_survey_device *device)
     for (size_t i = 0; i < device->port_count; i++) {
         (void)json_array_append_new(ports, tell_port(device, i));
     }
-    return json_pack("{s:s, s:i, s:I, s:I, s:o}", "name", device->name, "errno", device->os_errno,
-                     "max_qp", (json_int_t)device->qp_max, "max_mr_size",
-                     (json_int_t)(device->mr_bytes_max & INT64_MAX), "ports", ports);
+    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:o}", "name", device->name, "errno",
+                     device->os_errno, "max_qp", (json_int_t)device->qp_max, "max_cq",
+                     (json_int_t)device->cq_max, "max_mr", (json_int_t)device->mr_max,
+                     "max_mr_size", (json_int_t)(device->mr_bytes_max & INT64_MAX), "ports", ports);
 }
 
 /* The loader's words when a library cannot be loaded, else "". */
@@ -486,6 +487,8 @@ static void take_device(const json_t *from, struct rg_host_devices *devices)
         device->surveyed = true;
         device->open_errno = (int)rg_host_json_unsigned(from, "errno");
         device->qp_max = rg_host_json_unsigned(from, "max_qp");
+        device->cq_max = rg_host_json_unsigned(from, "max_cq");
+        device->mr_max = rg_host_json_unsigned(from, "max_mr");
         json_int_t mr = json_integer_value(json_object_get(from, "max_mr_size"));
         device->mr_bytes_max = mr > 0 ? (uint64_t)mr : 0;
         device->port_count = 0;

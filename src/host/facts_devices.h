@@ -73,7 +73,7 @@ struct rg_rdma_device {
     enum rg_nic_family family;
     bool surveyed; /* the library lists it, with: */
     int open_errno;
-    uint64_t qp_max, mr_bytes_max;
+    uint64_t qp_max, cq_max, mr_max, mr_bytes_max; /* 0: not told */
     struct rg_survey_port ports[RG_HOST_SURVEY_PORTS];
     size_t port_count;
 };

@@ -50,11 +50,24 @@ static void read_gpu(struct rg_source *source, const struct rg_pci_function *fun
 
 /* ---- Xid lines of the kernel log ---- */
 
+bool rg_xid_is_grave(unsigned long number)
+{
+    /* Double-bit error, row remapping failed, fallen off the bus, uncontained error. */
+    static const unsigned long grave[] = {48, 64, 79, 95};
+    for (size_t i = 0; i < sizeof grave / sizeof grave[0]; i++) {
+        if (grave[i] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int tell_xids(void *argument, int fd)
 {
     (void)argument;
     char record[RECORD_BYTES], last[160] = "", line[224];
     unsigned long long count = 0;
+    bool has_grave = false;
     int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (log < 0) {
         return errno;
@@ -70,8 +83,14 @@ static int tell_xids(void *argument, int fd)
         record[len] = '\0';
         const char *at = strstr(record, "NVRM: Xid");
         if (at) {
+            /* A grave one stays the last: what follows it is mostly its consequence. */
+            const char *end = strstr(at, "): ");
+            bool grave = end && rg_xid_is_grave(strtoul(end + 3, NULL, 10));
             count++;
-            rg_words_copy(last, sizeof last, rg_span(at, strcspn(at, "\n")));
+            if (grave || !has_grave) {
+                rg_words_copy(last, sizeof last, rg_span(at, strcspn(at, "\n")));
+            }
+            has_grave |= grave;
         }
     }
     close(log);

@@ -40,8 +40,11 @@ struct rg_host_gpus {
     struct rg_cufile cufile;  /* has a problem where cufile_at is MALFORMED */
     struct rg_reading xid_at; /* kernel log */
     uint64_t xid_lines;
-    char xid_last[160];
+    char xid_last[160]; /* the last grave one, else the last */
 };
+
+/* Of NVIDIA's error numbers: those after which the GPU is of no use until it is reset. */
+bool rg_xid_is_grave(unsigned long number);
 
 void rg_host_read_gpu(struct rg_source *source, struct rg_host_facts *facts);
 void rg_host_free_gpu(struct rg_host_gpus *gpus);

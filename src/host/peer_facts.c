@@ -232,7 +232,20 @@ static void compare_mtu(const struct rg_peer_facts *own, const struct rg_peer_fa
     }
 }
 
-static void compare_ports(const struct rg_peer_port *mine, const struct rg_peer_port *theirs,
+#define USUAL_PRIORITY 3
+
+/* The line for the host whose lossless priorities are not the usual one. */
+static void mend_pfc(struct rg_finding *finding, const struct rg_peer_port *port, const char *host)
+{
+    if (port->pfc != 1u << USUAL_PRIORITY) {
+        rg_find_remedy(finding,
+                       "dcb pfc set dev %s prio-pfc all:off %d:on   # on %s, and its switch port",
+                       port->netdev, USUAL_PRIORITY, host);
+    }
+}
+
+static void compare_ports(const struct rg_peer_facts *own, const struct rg_peer_facts *other,
+                          const struct rg_peer_port *mine, const struct rg_peer_port *theirs,
                           struct rg_findings *findings)
 {
     bool layer = mine->is_ethernet != theirs->is_ethernet || mine->is_iwarp != theirs->is_iwarp;
@@ -279,8 +292,8 @@ static void compare_ports(const struct rg_peer_port *mine, const struct rg_peer_
         if (mine->pfc != theirs->pfc) {
             rg_find_remedy(finding, "dcb pfc show dev %s; dcb pfc show dev %s   # on either host",
                            mine->netdev, theirs->netdev);
-            rg_find_remedy(finding,
-                           "dcb pfc set dev IFACE prio-pfc all:off 3:on   # and the switch");
+            mend_pfc(finding, mine, own->host);
+            mend_pfc(finding, theirs, other->host);
         }
     }
     if (strcmp(mine->family, theirs->family) == 0 && strcmp(mine->board, theirs->board) == 0) {
@@ -299,7 +312,9 @@ static void compare_ports(const struct rg_peer_port *mine, const struct rg_peer_
         rg_find_value(finding, "%" PRIu64 " and %" PRIu64 " Mbit/s", mine->rate_mbits,
                       theirs->rate_mbits);
         if (rate) {
-            rg_find_remedy(finding, "rdma link; ethtool %s   # on the slower one", mine->netdev);
+            bool slow = mine->rate_mbits < theirs->rate_mbits;
+            rg_find_remedy(finding, "rdma link; ethtool %s   # on %s, the slower one",
+                           slow ? mine->netdev : theirs->netdev, slow ? own->host : other->host);
         }
     }
 }
@@ -331,14 +346,14 @@ void rg_peer_compare(const struct rg_peer_facts *own, const struct rg_peer_facts
     const struct rg_peer_port *mine = rg_peer_port_of(own), *theirs = rg_peer_port_of(other);
     compare_mtu(own, other, findings);
     if (mine && theirs) {
-        compare_ports(mine, theirs, findings);
+        compare_ports(own, other, mine, theirs, findings);
     } else {
         findings->check = rg_check_find("PEER-LAYER");
         (void)rg_find(findings, RG_VERDICT_SKIP, "",
-                      "%s has no active RDMA port: only software transports can be tried.",
-                      !mine && !theirs ? "Neither host"
-                      : !mine          ? "This host"
-                                       : "The other host");
+                      "%s active RDMA port: only software transports can be tried.",
+                      !mine && !theirs ? "Neither host has an"
+                      : !mine          ? "This host has no"
+                                       : "The other host has no");
     }
     compare_clocks(clock, findings);
 }

@@ -4,29 +4,37 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 void rg_remedy_kernel_argument(struct rg_finding *finding, const struct rg_host_facts *facts,
                                const char *word)
 {
-    if (facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
-        rg_find_remedy(
-            finding, "grubby --update-kernel=ALL --args=%s%s", word,
-            facts->system.distribution == RG_DISTRIBUTION_RHEL ? "" : "   # RHEL and its like");
+    bool rhel = facts->system.distribution == RG_DISTRIBUTION_RHEL;
+    bool debian = facts->system.distribution == RG_DISTRIBUTION_DEBIAN;
+    if (!debian) {
+        rg_find_remedy(finding,
+                       rhel ? "grubby --update-kernel=ALL --args=%s"
+                            : "grubby --update-kernel=ALL --args=%s   # RHEL and its like",
+                       word);
     }
-    if (facts->system.distribution != RG_DISTRIBUTION_RHEL) {
-        rg_find_remedy(
-            finding, "sed -i 's|^GRUB_CMDLINE_LINUX=\"|&%s |' /etc/default/grub && update-grub%s",
-            word,
-            facts->system.distribution == RG_DISTRIBUTION_DEBIAN ? "" : "   # Debian, Ubuntu");
+    if (!rhel) {
+        rg_find_remedy(finding,
+                       debian ? "sed -i 's|^GRUB_CMDLINE_LINUX=\"|&%s |' /etc/default/grub && "
+                                "update-grub"
+                              : "sed -i 's|^GRUB_CMDLINE_LINUX=\"|&%s |' /etc/default/grub && "
+                                "update-grub   # Debian, Ubuntu",
+                       word);
     }
     rg_find_remedy(finding, "reboot");
 }
 
+/* A file for each setting: what mends one thing must not undo what mended another. */
 void rg_remedy_unit(struct rg_finding *finding, const char *unit, const char *assignment)
 {
+    int name = (int)strcspn(assignment, "=");
     rg_find_remedy(finding, "mkdir -p /etc/systemd/system/%s.d", unit);
-    rg_find_remedy(finding, "printf '[Service]\\n%s\\n' >/etc/systemd/system/%s.d/rdma.conf",
-                   assignment, unit);
+    rg_find_remedy(finding, "printf '[Service]\\n%s\\n' >/etc/systemd/system/%s.d/rdma-%.*s.conf",
+                   assignment, unit, name, assignment);
     rg_find_remedy(finding, "systemctl daemon-reload && systemctl restart %s", unit);
 }
 

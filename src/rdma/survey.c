@@ -49,6 +49,8 @@ static void ask_device(const struct rg_verbs *verbs, struct ibv_device *from,
         device->os_errno = rg_verbs_errno(failed);
     } else {
         device->qp_max = (uint64_t)RG_MAX(attributes.max_qp, 0);
+        device->cq_max = (uint64_t)RG_MAX(attributes.max_cq, 0);
+        device->mr_max = (uint64_t)RG_MAX(attributes.max_mr, 0);
         device->mr_bytes_max = attributes.max_mr_size;
         for (unsigned number = 1; number <= attributes.phys_port_cnt; number++) {
             ask_port(verbs, context, (uint8_t)number, device);

@@ -17,7 +17,7 @@
 struct rg_survey_device {
     char name[RG_SURVEY_NAME_MAX + 1];
     int os_errno; /* it cannot be opened or asked; then all below is 0 */
-    uint64_t qp_max;
+    uint64_t qp_max, cq_max, mr_max;
     uint64_t mr_bytes_max;
     size_t port_count;
     struct {

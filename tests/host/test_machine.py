@@ -2,6 +2,7 @@
 every check, which turns that check and no other."""
 
 import json
+import time
 
 import pytest
 
@@ -169,7 +170,9 @@ GPU_MUTATIONS = [
     ("CUFILE", "skip", {"/etc/cufile.json": None}),
     ("CUFILE", "skip", {"/etc/cufile.json": None, "/.railgate/errors": "13 /etc/cufile.json\n"}),
     ("CUFILE", "fail", {"/.railgate/gpu/cufile-path": "/opt/c.json", "/opt/c.json": "[]"}),
-    ("XID", "warn", {"/.railgate/gpu/xid": "3 NVRM: Xid (PCI:0000:3e:00): 79, GPU has fallen off"}),
+    ("XID", "fail", {"/.railgate/gpu/xid": "3 NVRM: Xid (PCI:0000:3e:00): 79, GPU has fallen off"}),
+    ("XID", "warn", {"/.railgate/gpu/xid": "3 NVRM: Xid (PCI:0000:3e:00): 31, pid=7, MMU Fault"}),
+    ("XID", "warn", {"/.railgate/gpu/xid": "1 NVRM: Xid without a number"}),
     ("XID", "skip", {"/.railgate/gpu/xid": None}),
 ]
 
@@ -483,3 +486,112 @@ def test_a_registration_that_was_not_tried_is_told(tmp_path):
                                "mr mlx5_0 0 9 1048576 0 67108864 0 134217728 -1"})
     found = forest.worst(forest.judge(tree, tmp_path, "--memory", "128M"), "MR-PROBE")
     assert found["verdict"] == "ok" and "64" in found["summary"] and "not tried" in found["summary"], found
+
+
+# ---- What the role stands on, and nobody could judge ----
+
+HIDDEN = {"/sys/class": None, "/sys/bus": None, "/sys/kernel": None, "/.railgate/verbs": None,
+          "/dev/infiniband": None, "/.railgate/dev": None}
+
+
+@pytest.mark.parametrize("role, checks", [
+    ("", ["DEV-RDMA", "UVERBS", "PORT-STATE", "GID-TABLE"]),
+    ("gateway", ["DEV-RDMA", "UVERBS", "PORT-STATE", "GID-TABLE"]),
+    ("client", ["DEV-RDMA", "UVERBS", "PORT-STATE", "GID-TABLE"]),
+    ("gpu-client", ["DEV-RDMA", "UVERBS", "PORT-STATE", "GID-TABLE", "GPU-DRV", "PEERMEM"]),
+    ("aistor", ["DEV-RDMA", "UVERBS", "PORT-STATE", "GID-TABLE"]),
+])
+def test_a_container_that_hides_sysfs_is_not_well(tmp_path, role, checks):
+    """What else is well does not make it well."""
+    tree = mutate(container(), {**HIDDEN, "/run/secrets/kubernetes.io": None})
+    report = forest.judge(tree, tmp_path, *(["--for", role] if role else []))
+    assert report["verdict"] in ("warn", "fail") and "nothing_judged" not in report
+    if role != "aistor":
+        assert "ok" in forest.verdicts(report).values()
+    assert report["unjudged"]["checks"] == checks
+    assert any("/sys/class/net is not there" in why for why in report["unjudged"]["hidden"])
+    for word in ("docker run", "-v /sys:/sys:ro", "--device=/dev/infiniband", "--network=host"):
+        assert word in report["unjudged"]["remedy"], report["unjudged"]
+    page = tmp_path / "page.html"
+    done = forest.run("doctor", "--sysroot", str(tmp_path / "tree"), "--html", str(page),
+                      *(["--for", role] if role else []))
+    assert done.returncode >= 1 and "could not be judged: DEV-RDMA" in done.stdout
+    assert "docker run" in done.stdout and "docker run" in page.read_text(encoding="utf-8")
+
+
+def test_where_more_would_be_seen(tmp_path):
+    """In a pod, in podman, on the host itself."""
+    for sign, word in (({}, "hostNetwork: true"),
+                       ({"/run/secrets": None}, "docker run"),
+                       ({"/run/secrets": None, "/.dockerenv": None, "/run/.containerenv": ""}, "podman run"),
+                       ({"/run/secrets": None, "/.dockerenv": None}, "as root, into a new directory")):
+        report = forest.judge(mutate(container(), {**HIDDEN, **sign}), tmp_path)
+        assert word in report["unjudged"]["remedy"] and "capture DIR" in report["unjudged"]["remedy"]
+
+
+def test_one_thing_that_the_role_stands_on(tmp_path):
+    """Each of them alone is enough, and only for the roles that need it."""
+    limits_gone = {"/proc/self/limits": None}
+    report = forest.judge(mutate(gpu_host(), limits_gone), tmp_path, "--for", "gpu-client")
+    assert report["unjudged"]["checks"] == ["MEMLOCK"]
+    assert "unjudged" not in forest.judge(mutate(gpu_host(), limits_gone), tmp_path, "--for", "lustre-server")
+    ports = {"/.railgate/errors": "13 /sys/class/infiniband/mlx5_0/ports\n"}
+    report = forest.judge(mutate(gpu_host(), ports), tmp_path)
+    assert report["unjudged"]["checks"] == ["PORT-STATE", "GID-TABLE"]
+    assert "unjudged" not in forest.judge(gpu_host(), tmp_path, "--for", "gpu-client")
+
+
+def test_a_failure_is_not_told_twice(tmp_path):
+    """No device: that its ports were not judged needs no words."""
+    report = forest.judge(mutate(gpu_host(), {"/sys/class/infiniband": None}), tmp_path, "--for", "client")
+    assert forest.verdicts(report)["DEV-RDMA"] == "fail" and "unjudged" not in report
+
+
+# ---- Others ----
+
+def test_flaps_since_a_baseline(tmp_path):
+    """An hour does not make twenty flaps well."""
+    old = {"railgate_doctor": 1, "seconds": int(time.time()) - 3600, "boot_id": None, "counters": {}}
+    for before, verdict in ((0, "ok"), (-20, "warn")):
+        old["counters"] = {"ib0 carrier_changes": 20 + before}
+        (tmp_path / "base").write_text(json.dumps(old))
+        tree = mutate(gpu_host(), {"/sys/class/net/ib0/carrier_changes": "20"})
+        report = forest.judge(tree, tmp_path, "--baseline", str(tmp_path / "base"))
+        assert forest.verdicts(report)["CNT-CARRIER"] == verdict
+
+
+def test_other_objects_run_out_too(tmp_path):
+    survey = json.loads(gpu_host()["/.railgate/verbs/survey.json"])
+    survey["devices"][0].update({"max_cq": 1000, "max_mr": 5000})
+    for used, verdict, words in (("qp 9 cq 9 mr 9", "ok", ""), ("qp 9 cq 900 mr 9", "warn", "cq dev mlx5_0"),
+                                 ("qp 9 cq 9 mr 4001", "warn", "mr dev mlx5_0"),
+                                 ("qp 130000 cq 9 mr 9", "warn", "qp link mlx5_0")):
+        tree = mutate(gpu_host(), {"/.railgate/verbs/survey.json": json.dumps(survey),
+                                   "/.railgate/netlink/rdma-resources": "dev mlx5_0 " + used})
+        found = forest.worst(forest.judge(tree, tmp_path), "DEVRES")
+        assert found["verdict"] == verdict and words in found.get("remedy", ""), found
+
+
+def test_amd_gpus_are_mended_by_amd(tmp_path):
+    """Nothing of NVIDIA's is told to whoever has none of it."""
+    tree = mutate(gpu_host(), {f"{PCI}/{GPU}/vendor": "0x1002", f"{PCI}/{GPU}/device": "0x740f",
+                               f"{PCI}/{GPU}/driver": forest.Link("../../../bus/pci/drivers/amdgpu"),
+                               f"{PCI}/{GPU}/numa_node": "1", f"{PCI}/{GPU}/resource": bars(256 << 20),
+                               "/proc/modules": "ib_core 1 1 ib_uverbs, Live 0x0\namdgpu 1 0 - Live 0x0\n",
+                               "/.railgate/verbs/registration":
+                                   "mr mlx5_0 0 95 1048576 0 67108864 0 134217728 0"})
+    report = forest.judge(tree, tmp_path, "--for", "gpu-client")
+    for check in ("PEERMEM", "DMABUF", "BAR1", "TOPO"):
+        found = forest.worst(report, check)
+        assert found["verdict"] in ("warn", "fail"), found
+        assert "nvidia" not in found["remedy"].lower(), found
+    assert "rocm-smi" in forest.worst(report, "TOPO")["remedy"]
+
+
+def test_remedies_of_one_unit_do_not_undo_each_other(tmp_path):
+    tree = mutate(service_host(), {"/proc/4242/limits": limits("8388608"), APP: "[Service]\nUser=app\n",
+                                   f"{SERVICE}/memory.max": "8589934592"})
+    report = forest.judge(tree, tmp_path, "--unit", "app", "--memory", "16G")
+    files = [line.split(">")[1] for check in ("MEMLOCK", "MEMCG")
+             for line in forest.worst(report, check)["remedy"].splitlines() if ">" in line]
+    assert len(files) == 2 and len(set(files)) == 2, files
