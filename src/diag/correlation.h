@@ -1,8 +1,8 @@
 /*
- * What the files of correlation share: the runs that events are gathered in (correlate.c), how runs
- * become incidents (judge.c), and how an incident gets its cause, scope and sentences (verdict.c
- * and what it calls).
- * Not for other parts of the room.
+ * What the files of correlation share: the runs that events are gathered in (correlate.c), which of
+ * them are ordinary where they stand (hush.c), how the others become incidents (judge.c), and how
+ * an incident gets its cause, scope and sentences (verdict.c and what it calls). Not for other
+ * parts of the room.
  */
 #ifndef RG_DIAG_CORRELATION_H
 #define RG_DIAG_CORRELATION_H
@@ -36,6 +36,7 @@ enum rg_trait_flag {
     RG_TRAIT_LATE = 1 << 11,
     RG_TRAIT_ALONE = 1 << 12,
     RG_TRAIT_BEFORE = 1 << 13,
+    RG_TRAIT_PORT = 1 << 14,
 };
 
 struct rg_trait {
@@ -209,6 +210,14 @@ struct rg_correlation {
 /* judge.c: fills the runs' judged part and numbers the groups that are incidents from 0, in order
  * of time; *ret_count of them. False when out of memory. */
 bool rg_judge(struct rg_correlation *correlation, int *ret_count);
+
+/* Whether the runs can lie within `slack` of each other: true too when their times cannot be
+ * compared. */
+bool rg_runs_are_near(const struct rg_run *a, const struct rg_run *b, int64_t slack_usec);
+
+/* hush.c: takes the fault from runs that are ordinary where they stand. After the runs have their
+ * times, before they are joined. */
+void rg_hush(struct rg_correlation *correlation);
 
 /* verdict.c: everything about incident `number` (its index in rg_run.incident). False when out of
  * memory. */

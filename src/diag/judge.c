@@ -46,6 +46,7 @@ static const struct {
 #define LATE                              RG_TRAIT_LATE
 #define ALONE                             RG_TRAIT_ALONE
 #define BEFORE                            RG_TRAIT_BEFORE
+#define PORT                              RG_TRAIT_PORT
 #define RG_TRAIT(id, rank, nature, flags) {id, rank, RG_NATURE_##nature, flags},
 #include "diag/traits.tbl"
 #undef RG_TRAIT
@@ -63,6 +64,7 @@ static const struct {
 #undef LATE
 #undef ALONE
 #undef BEFORE
+#undef PORT
 };
 
 static const struct {
@@ -337,9 +339,7 @@ static bool place_in_time(struct rg_correlation *correlation)
     return true;
 }
 
-/* Whether the runs can lie within `slack` of each other: true too when their times cannot be
- * compared. */
-static bool near_in_time(const struct rg_run *a, const struct rg_run *b, int64_t slack_usec)
+bool rg_runs_are_near(const struct rg_run *a, const struct rg_run *b, int64_t slack_usec)
 {
     if (a->clock != b->clock || a->clock == NO_CLOCK) {
         return true;
@@ -390,27 +390,6 @@ static void accuse_self(struct rg_correlation *correlation, struct rg_run *run)
     run->trait.flags = (run->trait.flags & ~(unsigned)RG_TRAIT_SILENT) | RG_TRAIT_LATE;
 }
 
-/* A missing route to a NID whose host is spoken with on another LNet network is a leftover, unless
- * a mount wanted that very NID. */
-static void hush_routes(struct rg_correlation *correlation)
-{
-    for (uint32_t i = 0; i < correlation->run_count; i++) {
-        struct rg_run *run = &correlation->runs[i];
-        if (!rg_row_is(run->row, "LN-NOROUTE") || !run->nid) {
-            continue;
-        }
-        rg_host_id host = rg_map_host_of_nid(&correlation->map, run->nid);
-        bool leftover = rg_map_host(&correlation->map, host)->nid_count > 1;
-        for (uint32_t k = 0; k < correlation->run_count && leftover; k++) {
-            const struct rg_run *other = &correlation->runs[k];
-            leftover = other == run || other->nid != run->nid || other->node != run->node;
-        }
-        if (leftover) {
-            run->effect = RG_EFFECT_NONE;
-        }
-    }
-}
-
 /* Processes that hang say that something is wrong, even where nothing else on the node does. */
 static void promote_hung_tasks(struct rg_correlation *correlation)
 {
@@ -421,7 +400,7 @@ static void promote_hung_tasks(struct rg_correlation *correlation)
         for (uint32_t k = 0; k < correlation->run_count && alone; k++) {
             const struct rg_run *other = &correlation->runs[k];
             alone = other == run || other->node != run->node || !rg_run_is_active(other) ||
-                    rg_row_is(other->row, "K-HUNG") || !near_in_time(run, other, window);
+                    rg_row_is(other->row, "K-HUNG") || !rg_runs_are_near(run, other, window);
         }
         if (alone) {
             run->effect = RG_EFFECT_FAULT;
@@ -461,7 +440,7 @@ static void promote_reconnects(struct rg_correlation *correlation)
                            rg_map_resolve(&correlation->map, other->speaker) == run->element ||
                            other->element == rg_map_resolve(&correlation->map, run->speaker);
             alone = other == run || rg_row_is(other->row, "CN-RECONNECTING") || !explains ||
-                    !related || !near_in_time(run, other, window);
+                    !related || !rg_runs_are_near(run, other, window);
         }
         if (alone) {
             run->effect = RG_EFFECT_FAULT;
@@ -583,8 +562,8 @@ static void join_same_element(struct rg_correlation *correlation, const struct b
             if (list[k].element != list[i].element) {
                 break;
             }
-            if (near_in_time(&correlation->runs[list[k].run], &correlation->runs[list[i].run],
-                             window)) {
+            if (rg_runs_are_near(&correlation->runs[list[k].run], &correlation->runs[list[i].run],
+                                 window)) {
                 join(correlation, list[k].run, list[i].run);
             }
         }
@@ -602,11 +581,11 @@ static void note_witness(struct rg_correlation *correlation, struct rg_run *run,
 {
     if (other->node == run->node) {
         run->answered |=
-            other->trait.flags & RG_TRAIT_ANSWERED && near_in_time(run, other, 5 * USEC);
+            other->trait.flags & RG_TRAIT_ANSWERED && rg_runs_are_near(run, other, 5 * USEC);
         return;
     }
     if (rg_map_resolve(&correlation->map, other->speaker) != run->element && !other->ill &&
-        near_in_time(run, other, window)) {
+        rg_runs_are_near(run, other, window)) {
         run->only_observer = false;
     }
 }
@@ -625,7 +604,7 @@ static void note_ill(struct rg_correlation *correlation, const struct by_element
         for (size_t k = 0; k < most; k++) {
             struct rg_run *run = &correlation->runs[list[k].run];
             run->ill |= run->node == fault->node && run->boot == fault->boot &&
-                        fault->start <= run->end && near_in_time(run, fault, window);
+                        fault->start <= run->end && rg_runs_are_near(run, fault, window);
         }
     }
 }
@@ -682,12 +661,13 @@ static void join_stories(struct rg_correlation *correlation, const struct by_ele
             }
             /* A node's own fault explains what only this node sees of others. */
             if (is_own_fault(a) && b->node == a->node && a->boot == b->boot &&
-                b->accused != RG_ACCUSED_SELF && near_in_time(a, b, window) && b->only_observer) {
+                b->accused != RG_ACCUSED_SELF && rg_runs_are_near(a, b, window) &&
+                b->only_observer) {
                 join(correlation, list[i].run, list[k].run);
             }
             /* A complaint without a server goes with what the node complains of besides; so does
              * a failed mount with what made it fail. */
-            if (a->node == b->node && near_in_time(a, b, window) && !b->by_target &&
+            if (a->node == b->node && rg_runs_are_near(a, b, window) && !b->by_target &&
                 !rg_run_accuses_client(b) &&
                 ((lacks_server(correlation, a) && b->row->layer >= RG_LAYER_RPC) ||
                  (is_mount(a) && !a->nid && b->row->layer >= RG_LAYER_LND))) {
@@ -696,7 +676,7 @@ static void join_stories(struct rg_correlation *correlation, const struct by_ele
             /* Faults of one device in one boot are one story, however slowly it dies. */
             if (is_own_fault(a) && is_own_fault(b) && a->device && a->device == b->device &&
                 a->boot == b->boot && a->row->layer <= RG_LAYER_LINK &&
-                b->row->layer <= RG_LAYER_LINK && near_in_time(a, b, INT64_C(14400) * USEC)) {
+                b->row->layer <= RG_LAYER_LINK && rg_runs_are_near(a, b, INT64_C(14400) * USEC)) {
                 join(correlation, list[i].run, list[k].run);
             }
             /* A server that is slow with one client's requests waits for that client, when the
@@ -704,7 +684,7 @@ static void join_stories(struct rg_correlation *correlation, const struct by_ele
             if (a->trait.flags & RG_TRAIT_SLOW && a->nid &&
                 (is_own_fault(b) || b->trait.flags & RG_TRAIT_PLANNED) &&
                 rg_map_host_of_nid(&correlation->map, a->nid) == b->element &&
-                near_in_time(a, b, window)) {
+                rg_runs_are_near(a, b, window)) {
                 join(correlation, list[i].run, list[k].run);
             }
             if (k < i) {
@@ -712,18 +692,18 @@ static void join_stories(struct rg_correlation *correlation, const struct by_ele
             }
             /* One node lost several servers at once. */
             if (is_silence(a) && is_silence(b) && a->node == b->node && !a->by_target &&
-                !b->by_target && near_in_time(a, b, together) && !a->answered && !b->answered) {
+                !b->by_target && rg_runs_are_near(a, b, together) && !a->answered && !b->answered) {
                 join(correlation, list[i].run, list[k].run);
             }
             /* Several servers say the same of their clients at once. */
             if (a->by_target && b->by_target && a->node == b->node &&
                 a->effect == RG_EFFECT_EVICTED && b->effect == RG_EFFECT_EVICTED &&
-                near_in_time(a, b, together)) {
+                rg_runs_are_near(a, b, together)) {
                 join(correlation, list[i].run, list[k].run);
             }
             /* A target that is served by another host now. */
             if (a->target && a->target == b->target && a->target_kind != RG_TARGET_MGS &&
-                near_in_time(a, b, window)) {
+                rg_runs_are_near(a, b, window)) {
                 join(correlation, list[i].run, list[k].run);
             }
         }
@@ -746,7 +726,7 @@ static void join_hung_tasks(struct rg_correlation *correlation, const struct by_
         for (size_t k = 0; k < count; k++) {
             const struct rg_run *other = &correlation->runs[list[k].run];
             if (other->node == hung->node || other->row->layer < RG_LAYER_BACKEND ||
-                other->row->layer > RG_LAYER_RECOVERY || !near_in_time(hung, other, window)) {
+                other->row->layer > RG_LAYER_RECOVERY || !rg_runs_are_near(hung, other, window)) {
                 continue;
             }
             int64_t distance =
@@ -790,7 +770,7 @@ static void attach_context(struct rg_correlation *correlation)
                            run->start - active->start <= day;
             if (!related ||
                 (!ends_it &&
-                 !near_in_time(run, active, run->start < active->start ? early : late))) {
+                 !rg_runs_are_near(run, active, run->start < active->start ? early : late))) {
                 continue;
             }
             int64_t distance = run->clock == active->clock ? llabs(run->start - active->start) : 0;
@@ -826,7 +806,7 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
     free(distinct.items);
 
     size_t count = 0;
-    hush_routes(correlation);
+    rg_hush(correlation);
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         struct rg_run *run = &correlation->runs[i];
         accuse_self(correlation, run);

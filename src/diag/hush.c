@@ -1,0 +1,133 @@
+/*
+ * Faults that are none where they stand: a port without link while its node boots or is taken down,
+ * reads through the stand-by path of a disk array, a route that nobody needs. They lose their
+ * effect, and come along with an incident as its company at most.
+ *
+ * Never hushed is what something else on the node may be the consequence of.
+ */
+#include "diag/correlation.h"
+
+#include <string.h>
+
+#define USEC          INT64_C(1000000)
+#define STARTING_USEC (180 * USEC) /* until the ports of a booting node are up */
+#define STOPPING_USEC (300 * USEC) /* from the order on, until the node is down */
+#define PATH_USEC     (60 * USEC)
+
+/* A missing route to a NID whose host is spoken with on another LNet network is a leftover, unless
+ * a mount wanted that very NID. */
+static void hush_routes(struct rg_correlation *correlation)
+{
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        struct rg_run *run = &correlation->runs[i];
+        if (!rg_row_is(run->row, "LN-NOROUTE") || !run->nid) {
+            continue;
+        }
+        rg_host_id host = rg_map_host_of_nid(&correlation->map, run->nid);
+        bool leftover = rg_map_host(&correlation->map, host)->nid_count > 1;
+        for (uint32_t k = 0; k < correlation->run_count && leftover; k++) {
+            const struct rg_run *other = &correlation->runs[k];
+            leftover = other == run || other->nid != run->nid || other->node != run->node;
+        }
+        if (leftover) {
+            run->effect = RG_EFFECT_NONE;
+        }
+    }
+}
+
+/* The kernel's own first lines, not those of Lustre's modules. */
+static bool is_kernel_start(const struct rg_correlation *correlation, const struct rg_run *run)
+{
+    for (size_t i = 0; i < run->quote_count && rg_row_is(run->row, "K-BOOT"); i++) {
+        const char *quote = rg_pool_text(&correlation->pool, run->quotes[i]);
+        if (strstr(quote, "Linux version") || strstr(quote, "Command line:")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The whole run lies where ports are without link by themselves: after `other`, which is the start
+ * of the node's boot or the order to stop. */
+static bool is_explained(const struct rg_correlation *correlation, const struct rg_run *run,
+                         const struct rg_run *other)
+{
+    if (other->node != run->node || other->boot != run->boot || other->clock != run->clock) {
+        return false;
+    }
+    if (is_kernel_start(correlation, other)) {
+        return run->start >= other->start && run->end - other->start <= STARTING_USEC;
+    }
+    bool stopping = rg_row_is(other->row, "LN-STOPPED") || rg_row_is(other->row, "K-SHUTDOWN");
+    return stopping && run->start >= other->start && run->end - other->end <= STOPPING_USEC;
+}
+
+static bool is_at_rest(const struct rg_correlation *correlation, const struct rg_run *run)
+{
+    if (run->when_first.kind == RG_WHEN_BOOT && run->end <= STARTING_USEC) {
+        return true;
+    }
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        if (is_explained(correlation, run, &correlation->runs[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Something on the node may be the consequence of it. */
+static bool has_company(const struct rg_correlation *correlation, const struct rg_run *run)
+{
+    int64_t window = correlation->options.window_sec * USEC;
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        const struct rg_run *other = &correlation->runs[i];
+        if (other->node == run->node && rg_run_is_active(other) &&
+            !(other->trait.flags & RG_TRAIT_PORT) && rg_runs_are_near(run, other, window)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void hush_ports(struct rg_correlation *correlation)
+{
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        struct rg_run *run = &correlation->runs[i];
+        if (!(run->trait.flags & RG_TRAIT_PORT) || run->effect != RG_EFFECT_FAULT ||
+            run->clock < 0) {
+            continue;
+        }
+        const char *detail = rg_pool_text(&correlation->pool, run->detail);
+        bool damaged = rg_row_is(run->row, "ML-PORTMOD") && !strstr(detail, "Cable unplugged");
+        if (!damaged && is_at_rest(correlation, run) && !has_company(correlation, run)) {
+            run->effect = RG_EFFECT_NONE;
+        }
+    }
+}
+
+/* Reads through a path that is on stand-by fail; the disk is well. A medium error (the detail of
+ * the run) is the disk's own all the same. */
+static void hush_passive_paths(struct rg_correlation *correlation)
+{
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        const struct rg_run *passive = &correlation->runs[i];
+        if (!rg_row_is(passive->row, "BE-PASSIVE") || !passive->device) {
+            continue;
+        }
+        for (uint32_t k = 0; k < correlation->run_count; k++) {
+            struct rg_run *run = &correlation->runs[k];
+            if (rg_row_is(run->row, "BE-DISK") && run->device == passive->device &&
+                run->node == passive->node && run->boot == passive->boot && !run->detail &&
+                rg_runs_are_near(run, passive, PATH_USEC)) {
+                run->effect = RG_EFFECT_NONE;
+            }
+        }
+    }
+}
+
+void rg_hush(struct rg_correlation *correlation)
+{
+    hush_routes(correlation);
+    hush_passive_paths(correlation);
+    hush_ports(correlation); /* last: what is hushed is no company */
+}

@@ -1,0 +1,168 @@
+"""Ordinary logs give no incident (cases/healthy), work that somebody ordered gives the mild true one
+(cases/orderly); and what makes them ordinary does not hide what is not.
+"""
+import cluster
+import pytest
+
+from diagnosis import CASES, check, diagnose, diagnose_text, rows
+
+HEALTHY = sorted(path.name for path in (CASES / "healthy").glob("*.log"))
+STOPPED = dict(cause="TG-FAILOVER", planned=True, nature="planned", urgency="note", data="delayed")
+
+ORDERLY = {
+    "planned-failover.log": dict(STOPPED, scope="target", element_has="scr-OST0000"),
+    # The clients alone know only that the target moved.
+    "planned-failover-clients.log": dict(scope="server", nature="server", urgency="low", data="delayed",
+                                         self_healed=True, headline_has="192.0.2.12@o2ib"),
+    "mds-maintenance.log": dict(STOPPED, scope="server", element_has="mds1"),
+    "evict-admin.log": dict(cause="EX-EVICT-ADMIN", planned=True, scope="target", urgency="low", data="lost"),
+    "server-reboot.log": dict(cause="K-SHUTDOWN", planned=True, scope="server", element_has="oss1",
+                              urgency="note", data="delayed", headline_has="on purpose"),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy(name):
+    found = diagnose(CASES / "healthy" / name)
+    assert [one["headline"]["en"] for one in found["incidents"]] == []
+    assert found["coverage"]["lines"] > 5 and found["coverage"]["matched"] > 0
+
+
+def test_every_case_has_its_expectation():
+    assert {path.name for path in (CASES / "orderly").glob("*.log")} == set(ORDERLY)
+
+
+@pytest.mark.parametrize("name", sorted(ORDERLY))
+def test_orderly(name):
+    found = diagnose(CASES / "orderly" / name)["incidents"]
+    assert len(found) == 1, [one["headline"]["en"] for one in found]
+    check(found[0], **ORDERLY[name])
+
+
+# ---- A port without link, while the node boots or is taken down. ----
+
+NID = "192.0.2.11@o2ib"
+DOWN = "mlx5_core 0000:3b:00.0 ens1f0np0: Link down"
+UNPLUGGED = "mlx5_core 0000:3b:00.1: Port module event: module 1, Cable unplugged"
+JOIN = "ib0: multicast join failed for ff12:401b:ffff:0000:0000:0000:0000:0001, status -22"
+BOOT = "Linux version 6.1.0-26-amd64"
+
+
+@pytest.mark.parametrize("line", [DOWN, UNPLUGGED, JOIN])
+@pytest.mark.parametrize("before, after, incidents", [
+    ([(0, BOOT)], 100, 0),
+    ([(0, BOOT)], 200, 1),  # the node has long been up
+    ([(0, "Lustre: Lustre: Build Version: 2.15.5")], 100, 1),  # no boot: modules were loaded
+    ([(0, "LNet: Removed LNI 192.0.2.101@o2ib")], 100, 0),
+    ([(0, "LNet: Removed LNI 192.0.2.101@o2ib")], 400, 1),
+    ([(0, "systemd-logind[900]: System is rebooting.")], 20, 0),
+    ([(150, "systemd-logind[900]: System is rebooting.")], 20, 1),  # it was the reason, perhaps
+    ([], 100, 1),
+])
+def test_ports_at_rest(line, before, after, incidents):
+    text = "".join(cluster.line("gpu01", at, words) for at, words in before)
+    one = cluster.line("gpu01", after, line)
+    text = one + text if before and before[0][0] > after else text + one
+    assert len(diagnose_text(text)["incidents"]) == incidents
+
+
+@pytest.mark.parametrize("line", [DOWN, UNPLUGGED, JOIN])
+def test_seconds_since_boot_tell_it_too(line):
+    assert diagnose_text(f"[  120.000001] {line}\n", "--node", "gpu01")["incidents"] == []
+    assert len(diagnose_text(f"[  520.000001] {line}\n", "--node", "gpu01")["incidents"]) == 1
+    # Once more, later: a flap that began with the boot.
+    assert len(diagnose_text(f"[  120.000001] {line}\n[  520.000001] {line}\n", "--node", "gpu01")["incidents"]) == 1
+
+
+def test_another_boot_or_node_explains_no_port():
+    down = cluster.line("gpu02", 20, DOWN)
+    assert len(diagnose_text(cluster.line("gpu01", 0, BOOT) + down)["incidents"]) == 1
+    assert len(diagnose_text(cluster.line("gpu01", 0, "LNet: Removed LNI 192.0.2.101@o2ib") + down)["incidents"]) == 1
+
+
+def test_a_port_that_something_waits_for_is_told():
+    boot = cluster.line("gpu01", 0, BOOT) + cluster.line("gpu01", 20, DOWN)
+    boot += cluster.line("gpu01", 25, "LNet: Added LNI 192.0.2.101@o2ib [8/256/0/180]")
+    incident = diagnose_text(boot + cluster.gone("gpu01", 60, "scr-OST0000", NID))["incidents"][0]
+    check(incident, cause="NET-LINK", scope="node", element_has="gpu01")
+    assert diagnose_text(boot + cluster.line("gpu01", 30, UNPLUGGED))["incidents"] == []
+    # Of long after, or of another node, it is not the reason.
+    found = diagnose_text(boot + cluster.gone("gpu01", 3000, "scr-OST0000", NID))["incidents"]
+    assert [one["cause"]["row"] for one in found] == ["PT-EXPIRE-SLOW"]
+    found = diagnose_text(boot + cluster.gone("gpu02", 60, "scr-OST0000", NID))["incidents"]
+    assert [one["cause"]["row"] for one in found] == ["PT-EXPIRE-SLOW"]
+
+
+def test_a_damaged_module_is_told_at_boot_too():
+    text = cluster.line("gpu01", 0, BOOT) + cluster.line(
+        "gpu01", 20, "mlx5_core 0000:01:00.0: Port module event[error]: module 0, Cable error, High Temperature")
+    check(diagnose_text(text)["incidents"][0], cause="ML-PORTMOD", scope="node")
+
+
+# ---- Disks. ----
+
+def disk(node, at, *lines):
+    return "".join(cluster.line(node, at, line) for line in lines)
+
+
+READ = "blk_update_request: I/O error, dev {}, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0"
+STANDBY = "sd 8:0:0:1: [{}] tag#3 Add. Sense: Logical unit not accessible, target port in standby state"
+
+
+def test_a_path_on_standby_is_no_broken_disk():
+    assert diagnose_text(disk("oss1", 0, STANDBY.format("sdq"), READ.format("sdq")))["incidents"] == []
+    for other in (
+        disk("oss1", 0, READ.format("sdr")),  # another disk
+        disk("oss2", 0, READ.format("sdq")),  # another node
+        disk("oss1", 600, READ.format("sdq")),  # another time
+        disk("oss1", 1, "sd 8:0:0:1: [sdq] tag#4 Sense Key : Medium Error [current]"),  # and broken
+    ):
+        found = diagnose_text(disk("oss1", 0, STANDBY.format("sdq")) + other)["incidents"]
+        assert [one["cause"]["row"] for one in found] == ["BE-DISK"], other
+
+
+@pytest.mark.parametrize("line", [
+    READ.format("fd0"), READ.format("sr0"), "Buffer I/O error on dev fd0, logical block 0, async page read",
+    "sr 7:0:0:0: [sr0] tag#0 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK cmd_age=0s",
+    "sd 0:0:0:0: [sda] tag#12 Add. Sense: Invalid field in cdb",
+    "critical target error, dev sda, sector 2048 op 0x9:(WRITE_ZEROES) flags 0x800 phys_seg 0 prio class 0",
+    "nvme nvme0: I/O 24 QID 0 timeout, completion polled",
+    "mpt3sas_cm0: log_info(0x31120303): originator(PL), code(0x12), sub_code(0x0303)",
+])
+def test_lines_of_disks_that_mean_nothing(line):
+    found = diagnose_text(disk("oss1", 0, line))
+    assert found["incidents"] == [] and rows(found) and found["coverage"]["error_looking"] == 0
+
+
+@pytest.mark.parametrize("line, row", [
+    (READ.format("sda"), "BE-DISK"), (READ.format("fdisk1"), "BE-DISK"),
+    ("critical target error, dev sda, sector 2048 op 0x1:(WRITE) flags 0x800 phys_seg 1 prio class 0", "BE-DISK"),
+    ("nvme nvme0: I/O 24 QID 5 timeout, aborting", "BE-DISK"),
+    ("sd 0:0:18:0: [sdr] tag#4132 FAILED Result: hostbyte=DID_NO_CONNECT driverbyte=DRIVER_OK cmd_age=0s", "BE-SCSI"),
+    ("mpt3sas_cm0: fault_state(0x265d)!", "BE-HBA"),
+])
+def test_lines_of_disks_that_mean_something(line, row):
+    check(diagnose_text(disk("oss1", 0, line))["incidents"][0], cause=row, nature="storage")
+
+
+# ---- Jobs and the kernel. ----
+
+def test_a_job_at_its_own_limit_is_not_the_node_out_of_memory():
+    asked = "python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0"
+    limit = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=step_0,task=python3,pid=40122,uid=0"
+    job = "Memory cgroup out of memory: Killed process 40122 (python3) total-vm:2841232kB"
+    assert diagnose_text(disk("gpu01", 0, asked, limit, job))["incidents"] == []
+    node = "Out of memory: Killed process 4411 (python3) total-vm:98000000kB"
+    check(diagnose_text(disk("gpu01", 0, asked, node))["incidents"][0], cause="K-OOM", scope="node")
+    lost = cluster.gone("gpu01", 5, "scr-OST0000", NID)
+    assert diagnose_text(disk("gpu01", 0, job) + lost)["incidents"][0]["cause"]["row"] == "PT-EXPIRE-SLOW"
+
+
+@pytest.mark.parametrize("line, incidents", [
+    ("traps: a.out[40400] general protection fault ip:401136 sp:7ffd error:0 in a.out[401000+1000]", 0),
+    ("general protection fault, probably for non-canonical address 0xdead000000000108: 0000 [#1] PREEMPT SMP", 1),
+    ("mce: [Hardware Error]: Machine check events logged", 0),
+    ("mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400", 1),
+])
+def test_lines_of_the_kernel(line, incidents):
+    assert len(diagnose_text(disk("gpu01", 0, line))["incidents"]) == incidents
