@@ -299,6 +299,7 @@ static int make_ready(struct rg_posix_bucket *bucket, struct rg_error *err)
     if (rc) {
         return rc;
     }
+    RG_CRASH_POINT("state.made");
     struct rg_posix_mount *mount = NULL;
     rc = rg_posix_mount_get(bucket->posix, temp_fd, &mount, err);
     if (rc) {
@@ -609,6 +610,7 @@ int rg_posix_bucket_tags_set(struct rg_store *store, struct span name, const str
     if (rc) {
         return rc;
     }
+    RG_CRASH_POINT("bucket.tagged");
     rc = rg_posix_names_sync(posix, bucket->mount, bucket->fd, -1, err);
     if (rc) {
         return rc;

@@ -225,6 +225,7 @@ int rg_posix_object_delete(struct rg_store *store, struct span name, struct span
     if (!removal.did) {
         return 0;
     }
+    RG_CRASH_POINT("delete.durable");
     rg_posix_sidecar_remove(bucket, &removal.removed);
     rg_posix_empty_directories_remove(bucket, split.parent);
     return 0;

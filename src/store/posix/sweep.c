@@ -107,6 +107,7 @@ int rg_posix_leftover_remove(struct rg_posix *posix, int directory_fd, const cha
             return rc;
         }
     }
+    RG_CRASH_POINT("sweep.temporary-removed");
     atomic_fetch_add(&posix->swept_temporaries, 1);
     return 0;
 }
@@ -369,7 +370,9 @@ static void judge_suspects(struct sweep *sweep, int sidecar_fd, const struct sus
             utimensat(sidecar_fd, name, now, AT_SYMLINK_NOFOLLOW);
         } else if (!marked) {
             utimensat(sidecar_fd, name, epoch, AT_SYMLINK_NOFOLLOW);
+            RG_CRASH_POINT("sweep.sidecar-marked");
         } else if (unlinkat(sidecar_fd, name, 0) == 0) {
+            RG_CRASH_POINT("sweep.sidecar-removed");
             atomic_fetch_add(&sweep->posix->swept_temporaries, 1);
         }
     }
