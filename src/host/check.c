@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "host/facts.h"
+#include "host/shell_words.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -170,24 +171,33 @@ void rg_find_where_text(struct rg_finding *finding, const char *format, ...)
     va_end(args);
 }
 
-void rg_find_remedy(struct rg_finding *finding, const char *format, ...)
+void rg_find_remedy_line(struct rg_finding *finding, const char *line)
 {
-    va_list args;
-    va_start(args, format);
-    rg_autofree char *line = compose(RG_HOST_REMEDY_MAX, format, args);
-    va_end(args);
-    if (!line) {
-        return;
-    }
-    if (!finding->remedy) {
-        finding->remedy = RG_TAKE(line);
-        return;
-    }
     char *both = NULL;
+    if (!finding->remedy) {
+        finding->remedy = strdup(line);
+        if (finding->remedy) {
+            clean(finding->remedy);
+        }
+        return;
+    }
     if (strlen(finding->remedy) + strlen(line) < RG_HOST_REMEDY_MAX &&
         asprintf(&both, "%s\n%s", finding->remedy, line) >= 0) {
         free(finding->remedy);
         finding->remedy = both;
+        clean(both);
+    }
+}
+
+void rg_find_remedy(struct rg_finding *finding, const char *format, ...)
+{
+    RG_BUF(line, RG_HOST_REMEDY_MAX);
+    va_list args;
+    va_start(args, format);
+    rg_shell_compose(&line, format, args);
+    va_end(args);
+    if (rg_buf_ok(&line)) {
+        rg_find_remedy_line(finding, rg_buf_text(&line));
     }
 }
 

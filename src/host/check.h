@@ -87,8 +87,11 @@ struct rg_finding *rg_find(struct rg_findings *findings, enum rg_verdict verdict
 void rg_find_value(struct rg_finding *finding, const char *format, ...) RG_PRINTF(2, 3);
 void rg_find_where(struct rg_finding *finding, const struct rg_reading *at);
 void rg_find_where_text(struct rg_finding *finding, const char *format, ...) RG_PRINTF(2, 3);
-/* Called again, it appends a line. */
+/* A line of shell, or several; called again, it appends. Texts among the arguments stay one word
+ * each, whatever is in them (shell_words.h). */
 void rg_find_remedy(struct rg_finding *finding, const char *format, ...) RG_PRINTF(2, 3);
+/* A line that is shell already. */
+void rg_find_remedy_line(struct rg_finding *finding, const char *line);
 
 /* The usual end when a fact is not known: SKIP, and why it could not be read. */
 struct rg_finding *rg_find_unread(struct rg_findings *findings, const char *subject,

@@ -6,6 +6,7 @@
 #include "host/text_remedy.h"
 #include "host/words.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MEMLOCK_USUAL ((uint64_t)8 << 20)
@@ -16,7 +17,9 @@ static void mend_pod(struct rg_finding *finding, const struct rg_host_facts *fac
     if (facts->container.is_kubernetes) {
         rg_find_remedy(finding, "# in the pod: %s", pod);
     } else {
-        rg_find_remedy(finding, "podman run %s ...   # docker takes the same", option);
+        char line[256];
+        snprintf(line, sizeof line, "podman run %s IMAGE   # docker takes the same", option);
+        rg_find_remedy_line(finding, line);
     }
 }
 

@@ -150,7 +150,7 @@ static void mend(const struct rg_host_facts *facts, const struct rule *rule,
                        number);
         break;
     case LOOK_AS_SAID:
-        rg_find_remedy(finding, "%s", rule->remedy);
+        rg_find_remedy_line(finding, rule->remedy);
         break;
     }
 }

@@ -559,13 +559,13 @@ void judge_lversion(const struct rg_host_facts *facts, struct rg_findings *findi
 
 /* ---- ZFS-PROP, CFGLOG: stale_nid.h has the procedure ---- */
 
-/* What the target names against what the MGS has; `word` is how the target's kind calls it. */
+/* What the target names against what the MGS has. */
 static void judge_mgsnode(const struct rg_host_facts *facts,
-                          const struct rg_lustre_zfs_target *target, const char *word,
-                          const char *ask, const struct rg_reading *at,
-                          struct rg_findings *findings)
+                          const struct rg_lustre_zfs_target *target, bool is_zfs,
+                          const struct rg_reading *at, struct rg_findings *findings)
 {
     struct rg_nid_list present;
+    const char *word = is_zfs ? "lustre:mgsnode" : "mgsnode";
     char stale[RG_NID_TEXT_MAX + 1];
     enum rg_mgs_truth truth = rg_stale_mgs(facts, &present);
     if (truth == RG_MGS_UNKNOWN) {
@@ -573,7 +573,11 @@ static void judge_mgsnode(const struct rg_host_facts *facts,
             rg_find(findings, RG_VERDICT_SKIP, target->dataset,
                     "Which addresses the MGS has now is not known on this machine.");
         rg_find_where(finding, at);
-        rg_find_remedy(finding, "%s %s   # compare with lctl list_nids on the MGS", ask,
+        rg_find_remedy(finding,
+                       is_zfs ? "zfs get -s local lustre:mgsnode %s   # compare with lctl "
+                                "list_nids on the MGS"
+                              : "tunefs.lustre --dryrun %s   # compare with lctl list_nids on the "
+                                "MGS",
                        target->dataset);
         return;
     }
@@ -610,8 +614,7 @@ void judge_zfs_prop(const struct rg_host_facts *facts, struct rg_findings *findi
     for (size_t i = 0; i < lustre->zfs.count; i++) {
         const struct rg_lustre_zfs_target *target = &lustre->zfs.targets[i];
         if (target->mgs.count) { /* a combined MGS and MDT needs none */
-            judge_mgsnode(facts, target, "lustre:mgsnode", "zfs get -s local lustre:mgsnode",
-                          &lustre->zfs_at, findings);
+            judge_mgsnode(facts, target, true, &lustre->zfs_at, findings);
         }
     }
 }
@@ -634,7 +637,7 @@ static void judge_disk(const struct rg_host_facts *facts, const struct rg_host_l
         return;
     }
     if (target->mgs.count) {
-        judge_mgsnode(facts, target, "mgsnode", "tunefs.lustre --dryrun", &entry->at, findings);
+        judge_mgsnode(facts, target, false, &entry->at, findings);
         return;
     }
     struct rg_finding *finding = rg_find(

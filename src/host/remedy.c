@@ -1,13 +1,18 @@
 #include "host/remedy.h"
 
+#include <stdio.h>
+
 void rg_remedy_install(struct rg_finding *finding, const struct rg_host_facts *facts,
                        const char *rhel, const char *debian)
 {
+    char line[512];
     if (facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
-        rg_find_remedy(finding, "dnf install %s", rhel);
+        snprintf(line, sizeof line, "dnf install %s", rhel);
+        rg_find_remedy_line(finding, line);
     }
     if (facts->system.distribution != RG_DISTRIBUTION_RHEL) {
-        rg_find_remedy(finding, "apt-get install %s", debian);
+        snprintf(line, sizeof line, "apt-get install %s", debian);
+        rg_find_remedy_line(finding, line);
     }
 }
 

@@ -177,7 +177,8 @@ static void correct_disk(struct rg_finding *finding, const struct rg_lustre_disk
                        "`tunefs.lustre --dryrun %s` shows, and add a --param for each",
                        disk->target.dataset);
     }
-    rg_find_remedy(finding, "%s %s", rg_buf_text(&line), disk->target.dataset);
+    rg_buf_addf(&line, " %s", disk->target.dataset);
+    rg_find_remedy_line(finding, rg_buf_text(&line));
 }
 
 static void correct_places(struct rg_finding *finding, const struct place *places, size_t count,

@@ -881,3 +881,12 @@ def test_a_tree_that_really_hangs(tmp_path):
     finally:
         libc.umount2(str(mount).encode(), 2)
         os.close(fuse)
+
+
+def test_remedies_quote_what_a_shell_would_act_on(tmp_path):
+    """A mount with a blank in its name, and one that is a command."""
+    for written, quoted in (("/mnt/my\\040fs", "'/mnt/my fs'"), ("/mnt/$(reboot)", "'/mnt/$(reboot)'")):
+        mounts = MOUNTS.format(xattr="nouser_xattr").replace("/mnt/lustre", written)
+        report = forest.judge(mutate(lustre_client(), {"/proc/mounts": mounts}), tmp_path, "--for", "lustre-client")
+        remedy = forest.worst(report, "XATTR-MODE")["remedy"].splitlines()
+        assert remedy[0] == f"umount {quoted}" and remedy[1].endswith(f" {quoted}"), remedy

@@ -13,9 +13,11 @@
 #include "host/nldev_text.h"
 #include "host/peer_wire.h"
 #include "host/pci_text.h"
+#include "host/shell_words.h"
 #include "host/stale_nid.h"
 #include "host/words.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define TEXT(literal) RG_SPAN_LITERAL(literal)
@@ -396,9 +398,41 @@ static void messages(void **state)
     json_decref(message);
 }
 
+/* ---- Shell lines ---- */
+
+RG_PRINTF(2, 3)
+static void expect_line(const char *wanted, const char *format, ...)
+{
+    RG_BUF(line, 1024);
+    va_list args;
+    va_start(args, format);
+    rg_shell_compose(&line, format, args);
+    va_end(args);
+    assert_string_equal(rg_buf_text(&line), wanted);
+}
+
+static void test_shell_lines(void **state)
+{
+    (void)state;
+    expect_line("ip link set eth0.7@x up", "ip link set %s up", "eth0.7@x");
+    expect_line("umount '/mnt/my fs'; df x", "umount %s; df %s", "/mnt/my fs", "x");
+    expect_line("ls '$(touch x)'/y", "ls %s/y", "$(touch x)");
+    expect_line("ls 'it'\\''s'", "ls %s", "it's");
+    expect_line("echo 'a b'\\''=$c' >>f", "echo '%s=%s' >>f", "a b'", "$c");
+    expect_line("echo \"\\$a\\\"b' c\"", "echo \"%s\"", "$a\"b' c");
+    /* A comment stays one, and ends where the line does. */
+    expect_line("a b   # no 'x' ?rm $y\nls 'p q'", "a %s   # no 'x' %s\nls %s", "b", "\nrm $y",
+                "p q");
+    expect_line("x#'a b'", "x#%s", "a b");
+    expect_line("ls ", "ls %s", "");
+    expect_line("3 -4 5 6 0x0a 7% ab", "%u %d %zu %" PRIu64 " 0x%02x %lld%% %.*s", 3u, -4,
+                (size_t)5, (uint64_t)6, 10u, 7ll, 2, "abc");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shell_lines),
         cmocka_unit_test(sizes),
         cmocka_unit_test(words),
         cmocka_unit_test(limits_and_units),
