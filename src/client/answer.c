@@ -224,16 +224,30 @@ static int keep_text(struct walk *walk, struct span text, char **field)
     return 0;
 }
 
-/* A name in the encoding of encoding-type=url. */
-static int keep_encoded(struct walk *walk, struct span text, char **field)
+/* Whether the document says that its names are in the encoding of encoding-type=url. Servers that
+ * know nothing of that parameter answer names as they are. */
+static bool says_encoded(const char *path, struct span text)
+{
+    return strcmp(path, "EncodingType") == 0 && rg_span_is(trim(text), "url");
+}
+
+/* In place: a name never becomes longer. */
+static int decode_name(char *name, struct rg_error *err)
 {
     RG_BUF(decoded, RG_ANSWER_TEXT_MAX);
-    struct rg_error err = RG_ERROR_INIT;
-    if (rg_url_decode(text, RG_URL_QUERY, &decoded, &err) < 0) {
-        return err.code == RG_OUT_OF_MEMORY ? rg_fail(walk->err, RG_OUT_OF_MEMORY)
-                                            : fail_parse(walk, "a key is not encoded as asked");
+    struct rg_error own = RG_ERROR_INIT;
+    if (!name) {
+        return 0;
     }
-    return keep_text(walk, rg_buf_span(&decoded), field);
+    if (rg_url_decode(rg_span_text(name), RG_URL_QUERY, &decoded, &own) < 0) {
+        return own.code == RG_OUT_OF_MEMORY
+                   ? rg_fail(err, RG_OUT_OF_MEMORY)
+                   : rg_failf(err, RG_PARSE,
+                              "The server's answer is not understood: a key is not encoded as "
+                              "asked.");
+    }
+    memcpy(name, rg_buf_text(&decoded), decoded.len + 1);
+    return 0;
 }
 
 /* Makes room for one more; array and count are the target's. NULL: *rc says why. */
@@ -295,6 +309,7 @@ struct page_reader {
     struct rg_answer_page page;
     struct rg_answer_entry entry; /* being read */
     bool truncated;
+    bool encoded;
 };
 
 static int add_entry(struct walk *walk, struct page_reader *reader, bool is_prefix)
@@ -320,7 +335,7 @@ static int object_element(struct walk *walk, const char *path, struct span text)
 {
     struct page_reader *reader = walk->target;
     if (strcmp(path, "Contents/Key") == 0 || strcmp(path, "CommonPrefixes/Prefix") == 0) {
-        return keep_encoded(walk, text, &reader->entry.key);
+        return keep_text(walk, text, &reader->entry.key);
     }
     if (strcmp(path, "Contents/Size") == 0) {
         return keep_number(walk, text, &reader->entry.size);
@@ -339,6 +354,7 @@ static int object_element(struct walk *walk, const char *path, struct span text)
     } else if (strcmp(path, "IsTruncated") == 0) {
         reader->truncated = rg_span_is(trim(text), "true");
     }
+    reader->encoded = reader->encoded || says_encoded(path, text);
     return 0;
 }
 
@@ -376,6 +392,9 @@ static int read_page(struct span body, const char *root,
     struct page_reader reader = {.truncated = false};
     int rc = walk_document(body, root, element, &reader, err);
     free_entry(&reader.entry);
+    for (size_t i = 0; rc == 0 && reader.encoded && i < reader.page.count; i++) {
+        rc = decode_name(reader.page.entries[i].key, err);
+    }
     if (rc == 0 && reader.truncated && !reader.page.next) {
         rc = rg_failf(err, RG_PARSE,
                       "The server's answer is not understood: a listing ends without saying how "
@@ -534,6 +553,7 @@ int rg_answer_parts_read(struct span body, struct rg_answer_parts *ret_parts, st
 struct uploads_reader {
     struct rg_answer_uploads uploads;
     struct rg_answer_upload upload;
+    bool encoded;
 };
 
 static void free_upload(struct rg_answer_upload *upload)
@@ -575,7 +595,7 @@ static int upload_element(struct walk *walk, const char *path, struct span text)
 {
     struct uploads_reader *reader = walk->target;
     if (strcmp(path, "Upload/Key") == 0) {
-        return keep_encoded(walk, text, &reader->upload.key);
+        return keep_text(walk, text, &reader->upload.key);
     }
     if (strcmp(path, "Upload/UploadId") == 0) {
         return keep_text(walk, trim(text), &reader->upload.id);
@@ -587,7 +607,7 @@ static int upload_element(struct walk *walk, const char *path, struct span text)
         return add_upload(walk, reader);
     }
     if (strcmp(path, "NextKeyMarker") == 0) {
-        return keep_encoded(walk, text, &reader->uploads.next_key);
+        return keep_text(walk, text, &reader->uploads.next_key);
     }
     if (strcmp(path, "NextUploadIdMarker") == 0) {
         return keep_text(walk, trim(text), &reader->uploads.next_id);
@@ -595,6 +615,7 @@ static int upload_element(struct walk *walk, const char *path, struct span text)
     if (strcmp(path, "IsTruncated") == 0) {
         reader->uploads.truncated = rg_span_is(trim(text), "true");
     }
+    reader->encoded = reader->encoded || says_encoded(path, text);
     return 0;
 }
 
@@ -604,6 +625,12 @@ int rg_answer_uploads_read(struct span body, struct rg_answer_uploads *ret_uploa
     struct uploads_reader reader = {.upload.key = NULL};
     int rc = walk_document(body, "ListMultipartUploadsResult", upload_element, &reader, err);
     free_upload(&reader.upload);
+    for (size_t i = 0; rc == 0 && reader.encoded && i < reader.uploads.count; i++) {
+        rc = decode_name(reader.uploads.uploads[i].key, err);
+    }
+    if (rc == 0 && reader.encoded) {
+        rc = decode_name(reader.uploads.next_key, err);
+    }
     if (rc < 0) {
         rg_answer_uploads_free(&reader.uploads);
         return rc;

@@ -46,7 +46,8 @@ struct rg_answer_page {
 
 void rg_answer_page_free(struct rg_answer_page *page);
 
-/* ListObjectsV2, asked with encoding-type=url. */
+/* ListObjectsV2, asked with encoding-type=url: names are decoded when the document has
+ * EncodingType. */
 int rg_answer_objects_read(struct span body, struct rg_answer_page *ret_page, struct rg_error *err);
 int rg_answer_buckets_read(struct span body, struct rg_answer_page *ret_page, struct rg_error *err);
 

@@ -271,6 +271,9 @@ static int read_endpoint(const char *text, struct rg_config *config, struct rg_f
     if (rest.len && rest.ptr[rest.len - 1] == '/') {
         rest = rg_span_head(rest, rest.len - 1);
     }
+    if (rg_span_find(rest, '/') >= 0) {
+        return fail_endpoint(failure, text, "has a path, and must be a scheme, a host and a port");
+    }
     struct span name;
     struct span port;
     bool is_bracketed;

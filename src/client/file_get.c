@@ -34,6 +34,7 @@
 #define RECORD_SUFFIX    ".railgate-done"
 #define RECORD_BYTES_MAX (1u << 20)
 #define RECORD_TITLE     "railgate download 1"
+#define LOCK_ATTEMPTS    100u
 
 struct file_get {
     struct rg_client *client;
@@ -59,6 +60,15 @@ static int fail_file(const char *path, const char *what, struct rg_failure *fail
 
 /* ---- Names ---- */
 
+/* Whether a file of this name is one that downloads keep beside others: a download to it would
+ * replace what another one is about to put in place. */
+static bool is_ours(const char *name)
+{
+    struct span span = rg_span_text(name);
+    return name[0] == '.' && (rg_span_ends(span, RG_SPAN_LITERAL(PART_SUFFIX)) ||
+                              rg_span_ends(span, RG_SPAN_LITERAL(RECORD_SUFFIX)));
+}
+
 /* DIRECTORY/.NAME and a suffix; a digest stands for a name that leaves no room. */
 static int name_beside(const char *file, const char *suffix, char *path, struct rg_failure *failure)
 {
@@ -69,6 +79,11 @@ static int name_beside(const char *file, const char *suffix, char *path, struct 
     if (!name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         return rg_failure_set(failure, RG_STATUS_FILE, "%.300s cannot be the name of a file.",
                               file);
+    }
+    if (is_ours(name)) {
+        return rg_failure_set(
+            failure, RG_STATUS_FILE,
+            "%.300s cannot be downloaded to: unfinished downloads have such names.", file);
     }
     if (strlen(name) + strlen(suffix) + 1 > NAME_BYTES_MAX) {
         snprintf(short_name, sizeof short_name, "%016" PRIx64, rg_crc64nvme(0, name, strlen(name)));
@@ -100,7 +115,16 @@ static int check_target(const char *file, mode_t *ret_mode, struct rg_failure *f
 
 /* ---- The partial file ---- */
 
-static int open_partial(struct file_get *get, mode_t mode, struct rg_failure *failure)
+/* Whether the name of the partial file still stands for the file that is open. */
+static bool is_in_place(const struct file_get *get)
+{
+    struct stat opened;
+    struct stat named;
+    return fstat(get->fd, &opened) == 0 && lstat(get->part_path, &named) == 0 &&
+           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+static int open_locked(struct file_get *get, struct rg_failure *failure)
 {
     struct stat facts;
     get->fd = open(get->part_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -115,10 +139,25 @@ static int open_partial(struct file_get *get, mode_t mode, struct rg_failure *fa
         return rg_failure_set(failure, RG_STATUS_FILE, "Another download of %.300s is under way.",
                               get->file);
     }
-    if (mode && fchmod(get->fd, mode) < 0) {
-        return fail_file(get->part_path, "cannot get the old file's permissions", failure);
-    }
     return 0;
+}
+
+/* Between opening and locking another download may have put the file in place: it is whole then,
+ * and must not be touched. */
+static int open_partial(struct file_get *get, mode_t mode, struct rg_failure *failure)
+{
+    int rc = open_locked(get, failure);
+    for (unsigned i = 0; rc == 0 && !is_in_place(get); i++) {
+        close(RG_TAKE_FD(get->fd));
+        rc = i == LOCK_ATTEMPTS
+                 ? rg_failure_set(failure, RG_STATUS_FILE, "%.300s is taken away again and again.",
+                                  get->part_path)
+                 : open_locked(get, failure);
+    }
+    if (rc == 0 && mode && fchmod(get->fd, mode) < 0) {
+        rc = fail_file(get->part_path, "cannot get the old file's permissions", failure);
+    }
+    return rc;
 }
 
 static int write_all(int fd, const char *bytes, uint64_t length, uint64_t at)
@@ -319,7 +358,12 @@ static int check_whole(struct file_get *get, struct rg_result *result, struct rg
     result->object_size = stat->size;
     result->modified = stat->modified;
     snprintf(result->etag, sizeof result->etag, "%s", stat->etag);
-    return rg_result_verify(result, stat->checksum, has_crc, crc, failure);
+    /* HEAD and GET should say the same; what either says has to be true. */
+    const char *with_bytes = get->plan.count == 1 ? get->results[0].crc64 : "";
+    int rc = rg_result_verify(result, with_bytes, has_crc, crc, failure);
+    return rc == 0 && stat->checksum[0]
+               ? rg_result_verify(result, stat->checksum, has_crc, crc, failure)
+               : rc;
 }
 
 static int get_parts(struct file_get *get, struct rg_result *result, struct rg_failure *failure)
@@ -364,8 +408,21 @@ static int begin(struct file_get *get, bool resume, uint64_t *crc, bool *kept,
     return rc;
 }
 
+/* Network file systems say of a full disk or a quota only when a descriptor is closed. */
+static int flush_partial(const struct file_get *get, struct rg_failure *failure)
+{
+    int fd = fcntl(get->fd, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 || close(fd) < 0 ? fail_file(get->part_path, "cannot be written", failure) : 0;
+}
+
 static int finish(struct file_get *get, struct rg_failure *failure)
 {
+    if (flush_partial(get, failure) < 0) {
+        return -RG_STATUS_FILE;
+    }
+    if (!is_in_place(get)) {
+        return rg_failure_set(failure, RG_STATUS_FILE, "%.300s was taken away.", get->part_path);
+    }
     if (rename(get->part_path, get->file) < 0) {
         return fail_file(get->file, "cannot be put in place", failure);
     }
@@ -378,7 +435,7 @@ static int finish(struct file_get *get, struct rg_failure *failure)
 /* What is worth keeping for a later call: parts, unless they turned out to be wrong. */
 static void leave(struct file_get *get, bool resume, const struct rg_failure *failure)
 {
-    if (get->fd >= 0 && (!resume || failure->status == RG_STATUS_INTEGRITY)) {
+    if (get->fd >= 0 && is_in_place(get) && (!resume || failure->status == RG_STATUS_INTEGRITY)) {
         (void)unlink(get->part_path);
         (void)unlink(get->record_path);
     }

@@ -47,7 +47,8 @@ struct exchange {
     CURL *handle;
     uint32_t idle_timeout_ms;
     uint64_t source_at;
-    uint64_t moved;  /* of either body */
+    uint64_t moved; /* of either body */
+    size_t head_bytes;
     curl_off_t seen; /* bytes on the wire when last looked */
     uint64_t seen_ms;
     unsigned sends;
@@ -297,6 +298,11 @@ void rg_http_answer_take_line(struct rg_http_answer *answer, struct span line)
 static size_t on_header(char *text, size_t size, size_t count, void *context)
 {
     struct exchange *exchange = context;
+    exchange->head_bytes += size * count;
+    if (exchange->head_bytes > RG_ANSWER_HEAD_MAX) {
+        exchange->too_large = true;
+        return 0;
+    }
     rg_http_answer_take_line(exchange->answer, rg_span(text, size * count));
     return size * count;
 }
@@ -474,20 +480,35 @@ static int fail_curl(struct exchange *exchange, CURLcode code, const char *detai
         return rg_failure_memory(failure);
     }
     if (exchange->too_large) {
+        bool is_head = exchange->head_bytes > RG_ANSWER_HEAD_MAX;
         return rg_failure_set(failure, RG_STATUS_SERVER,
-                              "The gateway's answer is larger than %u bytes.", RG_ANSWER_BODY_MAX);
+                              "The gateway's answer is larger than %u bytes%s.",
+                              is_head ? RG_ANSWER_HEAD_MAX : RG_ANSWER_BODY_MAX,
+                              is_head ? " before its body begins" : "");
     }
     if (code == CURLE_SSL_CACERT_BADFILE) {
         return rg_failure_set(failure, RG_STATUS_USAGE,
                               "The file of CA certificates is not usable: %s.", detail);
     }
+    if (code == CURLE_PEER_FAILED_VERIFICATION) {
+        return rg_failure_set(failure, RG_STATUS_CONNECT,
+                              "The gateway's certificate is not trusted: %s. AWS_CA_BUNDLE and "
+                              "ca_file name a file of CA certificates that are.",
+                              detail[0] ? detail : curl_easy_strerror(code));
+    }
+    const char *hint = "";
+    if (code == CURLE_SSL_CONNECT_ERROR) {
+        hint = " (an endpoint without TLS begins with http://)";
+    } else if (code == CURLE_GOT_NOTHING && strncmp(exchange->request->url, "http://", 7) == 0) {
+        hint = " (an endpoint with TLS begins with https://)";
+    }
     const char *words = exchange->sent_twice ? "the connection was closed before an answer came"
                         : detail[0]          ? detail
                                              : curl_easy_strerror(code);
-    (void)rg_failure_set(failure, RG_STATUS_CONNECT, "%s: %s.",
+    (void)rg_failure_set(failure, RG_STATUS_CONNECT, "%s: %s%s.",
                          exchange->answer->sent ? "The connection to the gateway broke"
                                                 : "The gateway cannot be reached",
-                         words);
+                         words, hint);
     failure->os_errno = (int)os_errno;
     return -RG_STATUS_CONNECT;
 }
@@ -529,6 +550,9 @@ static CURLcode perform(CURL *handle)
 static int finish(struct exchange *exchange, struct rg_failure *failure)
 {
     learn_status(exchange);
+    if (exchange->answer->twice[RG_ANSWER_CONTENT_LENGTH]) {
+        return rg_failure_set(failure, RG_STATUS_SERVER, "The gateway's answer has two lengths.");
+    }
     if (exchange->request->sink && exchange->answer->status / 100 == 2 &&
         !begin_body(exchange, true)) {
         return rg_failure_set(failure, RG_STATUS_CANCELLED, "The call was cancelled.");

@@ -25,6 +25,7 @@
     X(CONTENT_TYPE, "content-type")                                                                \
     X(LAST_MODIFIED, "last-modified")                                                              \
     X(REQUEST_ID, "x-amz-request-id")                                                              \
+    X(LOCATION, "location")                                                                        \
     X(RETRY_AFTER, "retry-after")                                                                  \
     X(SERVER, "server")                                                                            \
     X(CRC64, "x-amz-checksum-crc64nvme")                                                           \
@@ -55,6 +56,9 @@ enum rg_answer_field {
 /* Bodies that are kept: errors and XML documents (a listing of 1000 keys of 1024 bytes, encoded).
  */
 #define RG_ANSWER_BODY_MAX (8u << 20)
+
+/* All lines of an answer's head together, those of 100 Continue included. */
+#define RG_ANSWER_HEAD_MAX (256u << 10)
 
 struct rg_http_answer {
     int status; /* 0: none came */

@@ -112,6 +112,14 @@ static bool range_fits(const struct rg_piece *piece, const struct rg_http_answer
            (bytes == piece->length || last + 1 == size);
 }
 
+/* A server that does not heed If-Match may answer another version: parts of two must not meet. */
+static bool is_version(const struct rg_piece *piece, const struct rg_http_answer *answer)
+{
+    char etag[160];
+    rg_http_etag(answer, etag);
+    return !piece->if_match || !etag[0] || strcmp(etag, piece->if_match) == 0;
+}
+
 static int begin_body(void *context, const struct rg_http_answer *answer, bool is_empty)
 {
     struct get *get = context;
@@ -204,6 +212,10 @@ static int finish_http(struct get *get, const struct rg_http_answer *answer,
     if (piece->knows_size && size != piece->object_size) {
         return fail_get(get, RG_STATUS_INTEGRITY, "the object's size is not what it was", failure);
     }
+    if (!is_version(piece, answer)) {
+        return fail_get(get, RG_STATUS_PRECONDITION,
+                        "the gateway answers another version than was asked for", failure);
+    }
     int rc = rg_piece_check_path(answer, NULL, failure);
     if (rc < 0) {
         return rc;
@@ -282,6 +294,9 @@ static enum rg_verdict judge_success(struct get *get, struct rg_client_rail *rai
     }
     if (piece->knows_size && size != piece->object_size) {
         return broken(get, "the object's size is not what it was", failure);
+    }
+    if (!is_version(piece, answer)) {
+        return broken(get, "the gateway moved another version than was asked for", failure);
     }
     if (get->received) {
         return broken(get, "the gateway says RDMA and sends a body", failure);
@@ -489,6 +504,9 @@ static enum rg_verdict attempt_push(struct get *get, struct rg_client_rail *rail
     verdict = rg_push_run(&push, failure);
     if (verdict != RG_VERDICT_DONE) {
         return verdict;
+    }
+    if (!is_version(get->piece, answer)) {
+        return broken(get, "the gateway moved another version than was asked for", failure);
     }
     if (rg_piece_check_path(answer, rail, failure) < 0) {
         return RG_VERDICT_FAILED;

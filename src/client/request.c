@@ -397,6 +397,14 @@ int rg_request_judge(const struct rg_request *call, const struct rg_http_answer 
     (void)rg_failure_set(failure, status, "%s: the gateway answered %d%s%s%s%s%s", name,
                          answer->status, error.code[0] ? " " : "", error.code,
                          error.message[0] ? ": " : "", error.message, error.message[0] ? "" : ".");
+    if (answer->status / 100 == 3 && answer->status != 304) {
+        char said[sizeof failure->message];
+        snprintf(said, sizeof said, "%s", failure->message);
+        (void)rg_failure_set(failure, status,
+                             "%s It points to \"%.150s\", and no redirection is followed: the "
+                             "endpoint must be the server itself.",
+                             said, answer->value[RG_ANSWER_LOCATION]);
+    }
     failure->http_status = answer->status;
     rg_failure_copy(failure->s3_code, sizeof failure->s3_code, rg_span_text(error.code));
     struct span id = rg_http_field(answer, RG_ANSWER_REQUEST_ID);

@@ -29,6 +29,9 @@
 #define TRAITS_BYTES_MAX (64u << 10)
 #define TAGS_BYTES_MAX   (16u << 10)
 
+/* Pages without an entry, one behind the other, until a listing counts as one that never ends. */
+#define EMPTY_PAGES_MAX 1000u
+
 static int check_bucket(const struct rg_client *client, const char *bucket,
                         struct rg_failure *failure)
 {
@@ -152,6 +155,42 @@ int rg_remove_bucket(struct rg_client *client, const char *bucket, struct rg_fai
 
 typedef int read_page(struct span body, struct rg_answer_page *ret_page, struct rg_error *err);
 
+/* A listing under way: `fixed` is the part of the query that stays. */
+struct listing {
+    struct rg_client *client;
+    const char *bucket;
+    const char *prefix; /* "" for none */
+    const struct rg_buf *fixed;
+    read_page *read;
+    rg_listed_handler *handler;
+    void *context;
+    uint64_t pages;
+    unsigned empty_pages;
+    char *token; /* of the next page */
+    char *mark;  /* a token that came before, against listings that go round in circles */
+};
+
+static void free_listing(struct listing *listing)
+{
+    free(listing->token);
+    free(listing->mark);
+}
+
+/* Callers cut the prefix off: a key without it would become the name of another object. */
+static int check_page(const struct listing *listing, const struct rg_answer_page *page,
+                      struct rg_failure *failure)
+{
+    for (size_t i = 0; i < page->count; i++) {
+        if (!rg_span_starts(rg_span_text(page->entries[i].key), rg_span_text(listing->prefix))) {
+            return rg_failure_set(failure, RG_STATUS_SERVER,
+                                  "The gateway lists \"%.100s\", which does not begin with "
+                                  "\"%.100s\" as was asked.",
+                                  page->entries[i].key, listing->prefix);
+        }
+    }
+    return 0;
+}
+
 /* False: the handler has seen enough. */
 static bool hand_over(const struct rg_answer_page *page, rg_listed_handler *handler, void *context)
 {
@@ -171,50 +210,73 @@ static bool hand_over(const struct rg_answer_page *page, rg_listed_handler *hand
     return true;
 }
 
-static int fetch_page(struct rg_client *client, const char *bucket, const struct rg_buf *query,
-                      read_page *read, struct rg_answer_page *ret_page, struct rg_failure *failure)
+static int fetch_page(const struct listing *listing, struct rg_answer_page *ret_page,
+                      struct rg_failure *failure)
 {
     RG_CLEANUP(rg_request_free) struct rg_request call = RG_REQUEST_INIT;
     RG_CLEANUP(rg_http_answer_free) struct rg_http_answer answer = RG_HTTP_ANSWER_INIT;
-    begin_call(&call, "GET", bucket, NULL);
-    call.query = rg_buf_text(query);
-    call.failed = !rg_buf_ok(query);
+    RG_BUF(query, QUERY_BYTES_MAX);
+    rg_buf_add_span(&query, rg_buf_span(listing->fixed));
+    if (listing->token) {
+        rg_query_add(&query, "continuation-token", listing->token);
+    }
+    begin_call(&call, "GET", listing->bucket, NULL);
+    call.query = rg_buf_text(&query);
+    call.failed = !rg_buf_ok(&query);
     call.what = "List";
-    int rc = rg_request_run(client, &call, &answer, failure);
+    int rc = rg_request_run(listing->client, &call, &answer, failure);
     if (rc < 0) {
         return rc;
     }
     struct rg_error err = RG_ERROR_INIT;
-    rc = read(rg_buf_span(&answer.body), ret_page, &err);
+    rc = listing->read(rg_buf_span(&answer.body), ret_page, &err);
     return rc < 0 ? rg_failure_take(failure, RG_STATUS_SERVER, &err) : 0;
 }
 
-/* `fixed` is the part of the query that stays; pages follow each other by their token. */
-static int list_pages(struct rg_client *client, const char *bucket, const struct rg_buf *fixed,
-                      read_page *read, rg_listed_handler *handler, void *context,
-                      struct rg_failure *failure)
+/*
+ * Goes on to the page that `next` (taken) stands for. The mark moves at page 1, 2, 4, 8 ..., so
+ * that a circle of any length is met while the mark lies on it.
+ */
+static int turn_page(struct listing *listing, bool was_empty, char *next,
+                     struct rg_failure *failure)
 {
-    rg_autofree char *token = NULL;
-    for (;;) {
-        RG_BUF(query, QUERY_BYTES_MAX);
-        RG_CLEANUP(rg_answer_page_free) struct rg_answer_page page = {.entries = NULL};
-        rg_buf_add_span(&query, rg_buf_span(fixed));
-        if (token) {
-            rg_query_add(&query, "continuation-token", token);
+    free(listing->token);
+    listing->token = next;
+    listing->empty_pages = was_empty ? listing->empty_pages + 1 : 0;
+    if ((listing->mark && strcmp(listing->mark, next) == 0) ||
+        listing->empty_pages > EMPTY_PAGES_MAX) {
+        return rg_failure_set(failure, RG_STATUS_SERVER,
+                              "The gateway's listing goes round in circles.");
+    }
+    listing->pages++;
+    if ((listing->pages & (listing->pages - 1)) == 0) {
+        free(listing->mark);
+        listing->mark = strdup(next);
+        if (!listing->mark) {
+            return rg_failure_memory(failure);
         }
-        int rc = fetch_page(client, bucket, &query, read, &page, failure);
+    }
+    return 0;
+}
+
+static int list_pages(struct listing *listing, struct rg_failure *failure)
+{
+    for (;;) {
+        RG_CLEANUP(rg_answer_page_free) struct rg_answer_page page = {.entries = NULL};
+        int rc = fetch_page(listing, &page, failure);
+        if (rc == 0) {
+            rc = check_page(listing, &page, failure);
+        }
         if (rc < 0) {
             return rc;
         }
-        if (!hand_over(&page, handler, context) || !page.next) {
+        if (!hand_over(&page, listing->handler, listing->context) || !page.next) {
             return 0;
         }
-        if (token && strcmp(token, page.next) == 0) {
-            return rg_failure_set(failure, RG_STATUS_SERVER,
-                                  "The gateway's listing goes round in circles.");
+        rc = turn_page(listing, page.count == 0, RG_TAKE(page.next), failure);
+        if (rc < 0) {
+            return rc;
         }
-        free(token);
-        token = RG_TAKE(page.next);
     }
 }
 
@@ -239,7 +301,17 @@ int rg_list_objects(struct rg_client *client, const char *bucket, const char *pr
     if (delimiter && delimiter[0]) {
         rg_query_add(&query, "delimiter", delimiter);
     }
-    return list_pages(client, bucket, &query, rg_answer_objects_read, handler, context, failure);
+    RG_CLEANUP(free_listing)
+    struct listing listing = {
+        .client = client,
+        .bucket = bucket,
+        .prefix = prefix ? prefix : "",
+        .fixed = &query,
+        .read = rg_answer_objects_read,
+        .handler = handler,
+        .context = context,
+    };
+    return list_pages(&listing, failure);
 }
 
 int rg_list_buckets(struct rg_client *client, rg_listed_handler *handler, void *context,
@@ -250,7 +322,16 @@ int rg_list_buckets(struct rg_client *client, rg_listed_handler *handler, void *
         return rg_failure_set(failure, RG_STATUS_USAGE, "A listing needs a client and a handler.");
     }
     RG_BUF(query, QUERY_BYTES_MAX);
-    return list_pages(client, NULL, &query, rg_answer_buckets_read, handler, context, failure);
+    RG_CLEANUP(free_listing)
+    struct listing listing = {
+        .client = client,
+        .prefix = "",
+        .fixed = &query,
+        .read = rg_answer_buckets_read,
+        .handler = handler,
+        .context = context,
+    };
+    return list_pages(&listing, failure);
 }
 
 /* ---- Copies ---- */

@@ -16,6 +16,8 @@
 
 #define QUERY_BYTES_MAX 16384u
 #define XML_BYTES_MAX   (4u << 20) /* 10000 parts */
+#define FIND_PAGES_MAX  100u       /* of a thousand uploads of one key */
+#define PART_PAGES_MAX  1000u      /* of ten parts and more */
 
 void rg_upload_free(struct rg_upload *upload)
 {
@@ -131,9 +133,9 @@ int rg_upload_find(struct rg_upload *upload, struct rg_failure *failure)
     time_t newest = 0;
     RG_CLEANUP(rg_answer_uploads_free) struct rg_answer_uploads page = {.uploads = NULL};
     int rc = read_uploads(upload, NULL, NULL, &page, failure);
-    while (rc == 0) {
+    for (unsigned pages = 1; rc == 0; pages++) {
         rc = keep_newest(upload, &page, &newest, failure);
-        if (rc < 0 || !may_follow(upload, &page)) {
+        if (rc < 0 || !may_follow(upload, &page) || pages == FIND_PAGES_MAX) {
             break;
         }
         struct rg_answer_uploads next = {.uploads = NULL};
@@ -189,9 +191,12 @@ int rg_upload_list(struct rg_upload *upload, struct rg_answer_parts *ret_parts,
 {
     RG_CLEANUP(rg_answer_parts_free) struct rg_answer_parts all = {.parts = NULL};
     uint32_t marker = 0;
-    for (;;) {
+    for (unsigned pages = 1;; pages++) {
         RG_CLEANUP(rg_answer_parts_free) struct rg_answer_parts page = {.parts = NULL};
         int rc = read_parts(upload, marker, &page, failure);
+        if (rc == 0 && pages > PART_PAGES_MAX) {
+            rc = rg_failure_set(failure, RG_STATUS_SERVER, "The gateway's parts have no end.");
+        }
         if (rc == 0) {
             rc = append_parts(&all, &page, failure);
         }

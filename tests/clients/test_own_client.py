@@ -271,7 +271,7 @@ class Evil(http.server.BaseHTTPRequestHandler):
         if "list-type" in self.path:
             body = "".join(f"<Contents><Key>{urllib.parse.quote(key)}</Key><Size>4</Size></Contents>"
                            for key in self.keys)
-            self.answer(f"<ListBucketResult>{body}</ListBucketResult>".encode())
+            self.answer(f"<ListBucketResult><EncodingType>url</EncodingType>{body}</ListBucketResult>".encode())
         else:
             self.answer(b"evil")
 

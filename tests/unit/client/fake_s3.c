@@ -560,7 +560,8 @@ static void list_uploads(struct ask *ask)
     struct rg_buf *xml = &ask->answer->body;
     char start[4096];
     snprintf(start, sizeof start, "%s/%s", ask->path, param(ask, "prefix"));
-    rg_buf_add_text(xml, "<ListMultipartUploadsResult><IsTruncated>false</IsTruncated>");
+    rg_buf_add_text(xml, "<ListMultipartUploadsResult><EncodingType>url</EncodingType>"
+                         "<IsTruncated>false</IsTruncated>");
     for (size_t i = 0; i < FAKE_OBJECTS_MAX; i++) {
         struct fake_upload *upload = &ask->s3->uploads[i];
         if (upload->used && strncmp(upload->path, start, strlen(start)) == 0) {
@@ -606,7 +607,8 @@ static void list_objects(struct ask *ask)
     unsigned room = s3->page_size ? s3->page_size : 1000;
     const char *last = NULL;
     bool truncated = false;
-    rg_buf_add_text(xml, "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+    rg_buf_add_text(xml, "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+                         "<EncodingType>url</EncodingType>");
     for (size_t i = 0; i < count; i++) {
         if (strncmp(paths[i], prefix, strlen(prefix)) != 0 || strcmp(paths[i], after) <= 0) {
             continue;

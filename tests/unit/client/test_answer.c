@@ -46,6 +46,7 @@ static void test_objects(void **state)
     struct rg_error err = RG_ERROR_INIT;
     int rc = rg_answer_objects_read(
         text("<?xml version=\"1.0\"?>\n<ListBucketResult" XMLNS "><Name>b</Name>\n"
+             "<EncodingType>url</EncodingType>"
              "<Contents><Key>b%20c%2Bd</Key><LastModified>2026-11-29T16:40:01.123Z</LastModified>"
              "<ETag>&quot;e1&quot;</ETag><Size>18446744073709551615</Size></Contents>"
              "<Contents><Key>a+x</Key><Size>0</Size></Contents>"
@@ -66,6 +67,30 @@ static void test_objects(void **state)
     rg_answer_page_free(&page);
 }
 
+/* A server that takes no notice of encoding-type: its keys are what they are. */
+static void test_objects_not_encoded(void **state)
+{
+    struct rg_answer_page page;
+    assert_int_equal(
+        rg_answer_objects_read(text("<ListBucketResult><Contents><Key>a+%41%</Key></Contents>"
+                                    "<CommonPrefixes><Prefix>b+/</Prefix></CommonPrefixes>"
+                                    "</ListBucketResult>"),
+                               &page, NULL),
+        0);
+    assert_int_equal(page.count, 2);
+    assert_string_equal(page.entries[0].key, "a+%41%");
+    assert_string_equal(page.entries[1].key, "b+/");
+    rg_answer_page_free(&page);
+    struct rg_answer_uploads uploads;
+    assert_int_equal(rg_answer_uploads_read(
+                         text("<ListMultipartUploadsResult><Upload><Key>a+%41</Key><UploadId>u"
+                              "</UploadId></Upload></ListMultipartUploadsResult>"),
+                         &uploads, NULL),
+                     0);
+    assert_string_equal(uploads.uploads[0].key, "a+%41");
+    rg_answer_uploads_free(&uploads);
+}
+
 static void test_objects_refused(void **state)
 {
     static const char *const bad[] = {
@@ -78,8 +103,10 @@ static void test_objects_refused(void **state)
         "<ListBucketResult><Contents><Key>a</Key><Size>-1</Size></Contents></ListBucketResult>",
         "<ListBucketResult><Contents><Key>a</Key><Size>99999999999999999999</Size></Contents>"
         "</ListBucketResult>",
-        "<ListBucketResult><Contents><Key>%zz</Key></Contents></ListBucketResult>",
-        "<ListBucketResult><Contents><Key>%00</Key></Contents></ListBucketResult>",
+        "<ListBucketResult><Contents><Key>%zz</Key></Contents><EncodingType>url</EncodingType>"
+        "</ListBucketResult>",
+        "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>%00</Key></Contents>"
+        "</ListBucketResult>",
         "<ListBucketResult><Contents><Key>a</Key><LastModified>now</LastModified></Contents>"
         "</ListBucketResult>",
         "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
@@ -177,11 +204,12 @@ static void test_multipart(void **state)
                      -RG_PARSE);
 
     struct rg_answer_uploads uploads;
-    assert_int_equal(rg_answer_uploads_read(
-                         text("<ListMultipartUploadsResult><Upload><Key>a%2Fb</Key><UploadId>u"
-                              "</UploadId></Upload></ListMultipartUploadsResult>"),
-                         &uploads, NULL),
-                     0);
+    assert_int_equal(
+        rg_answer_uploads_read(text("<ListMultipartUploadsResult><EncodingType>url</EncodingType>"
+                                    "<Upload><Key>a%2Fb</Key><UploadId>u"
+                                    "</UploadId></Upload></ListMultipartUploadsResult>"),
+                               &uploads, NULL),
+        0);
     assert_int_equal(uploads.count, 1);
     assert_string_equal(uploads.uploads[0].key, "a/b");
     rg_answer_uploads_free(&uploads);
@@ -246,10 +274,15 @@ static void test_plan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_error),           cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_objects_refused), cmocka_unit_test(test_ceilings),
-        cmocka_unit_test(test_buckets),         cmocka_unit_test(test_multipart),
-        cmocka_unit_test(test_content_range),   cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_error),
+        cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_objects_not_encoded),
+        cmocka_unit_test(test_objects_refused),
+        cmocka_unit_test(test_ceilings),
+        cmocka_unit_test(test_buckets),
+        cmocka_unit_test(test_multipart),
+        cmocka_unit_test(test_content_range),
+        cmocka_unit_test(test_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

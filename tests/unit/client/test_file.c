@@ -12,6 +12,37 @@
 
 #define SIZE (17 * MEBI + 123)
 
+int __real_flock(int fd, int operation);
+int __real_close(int fd);
+int __wrap_flock(int fd, int operation);
+int __wrap_close(int fd);
+
+/* The linker hands these calls of the client to the functions here (--wrap). */
+static const char *put_in_place_from; /* before the next lock: renamed, as by another download */
+static const char *put_in_place_to;
+static int close_errno; /* of descriptors of regular files; 0: none */
+
+int __wrap_flock(int fd, int operation)
+{
+    if (put_in_place_from) {
+        assert_int_equal(rename(put_in_place_from, put_in_place_to), 0);
+        put_in_place_from = NULL;
+    }
+    return __real_flock(fd, operation);
+}
+
+int __wrap_close(int fd)
+{
+    struct stat facts;
+    bool fails = close_errno && fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode);
+    int rc = __real_close(fd);
+    if (fails) {
+        errno = close_errno;
+        return -1;
+    }
+    return rc;
+}
+
 static char directory[64];
 static char file[128];
 static char other[128];
@@ -496,6 +527,69 @@ static void test_two_downloads(void **state)
     assert_ok(bench, get_file(bench, NULL)); /* one that nobody holds is used again */
 }
 
+/* Another download ends between our opening of the partial file and our locking of it: what is open
+ * is now the whole file, and not one byte of it may be touched. */
+static void test_put_in_place_meanwhile(void **state)
+{
+    struct bench *bench = *state;
+    char path[160];
+    char third[160];
+    fake_s3_add(bench->s3, "b/k", "hello", 5);
+    snprintf(path, sizeof path, "%s/.other.railgate-part", directory);
+    snprintf(third, sizeof third, "%s/third", directory);
+    write_file(path, bench->buffer, 100);
+    put_in_place_from = path;
+    put_in_place_to = third;
+    assert_ok(bench, get_file(bench, NULL));
+    assert_null(put_in_place_from);
+    check_file(bench, third, 100);
+    size_t size;
+    char *bytes = read_file(other, &size);
+    assert_true(size == 5 && memcmp(bytes, "hello", 5) == 0);
+    free(bytes);
+}
+
+/* Network file systems speak of a full disk when a file is closed. */
+static void test_close_fails(void **state)
+{
+    struct bench *bench = *state;
+    write_file(other, "old", 3);
+    fake_s3_add(bench->s3, "b/k", bench->buffer, SIZE);
+    close_errno = EDQUOT;
+    int rc = get_file(bench, NULL);
+    close_errno = 0;
+    assert_int_equal(rc, -RG_STATUS_FILE);
+    assert_int_equal(bench->failure.os_errno, EDQUOT);
+    size_t size;
+    char *bytes = read_file(other, &size);
+    assert_true(size == 3 && memcmp(bytes, "old", 3) == 0);
+    free(bytes);
+    assert_int_equal(names_in_directory(), 2);
+    assert_ok(bench, get_file(bench, NULL));
+    check_file(bench, other, SIZE);
+}
+
+/* What downloads keep beside files is no name for one: two would write the same file. */
+static void test_names_of_our_own(void **state)
+{
+    struct bench *bench = *state;
+    static const char *const names[] = {".x.railgate-part", ".x.railgate-done", "..railgate-part"};
+    static const char *const fine[] = {"x.railgate-part", ".railgate-party", ".x"};
+    char path[160];
+    fake_s3_add(bench->s3, "b/k", "hello", 5);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        assert_fails(bench, RG_STATUS_FILE,
+                     rg_get_file(bench->client, "b", "k", path, NULL, NULL, &bench->failure));
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(fine); i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, fine[i]);
+        assert_ok(bench, rg_get_file(bench->client, "b", "k", path, NULL, NULL, &bench->failure));
+        assert_int_equal(access(path, F_OK), 0);
+    }
+}
+
 static void test_staging_is_bounded(void **state)
 {
     struct bench *bench = *state;
@@ -544,6 +638,9 @@ int main(void)
         TEST(test_resume_get_of_damaged_part),
         TEST(test_resume_get_with_strange_records),
         TEST(test_two_downloads),
+        TEST(test_put_in_place_meanwhile),
+        TEST(test_close_fails),
+        TEST(test_names_of_our_own),
         TEST(test_staging_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
