@@ -8,11 +8,16 @@
 #include "cli/copy.h"
 #include "cli/remote.h"
 
+#include "base/assert.h"
 #include "base/attr.h"
 #include "base/checked.h"
+#include "base/encode.h"
+#include "base/random.h"
 #include "base/span.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +48,11 @@ static const struct rg_cli_option options[] = {
     {"paths", 0, RG_CLI_TEXT, &asked.paths, "LIST", "of auto, rdma, http; what --path says"},
     {"sizes", 0, RG_CLI_TEXT, &asked.sizes, "LIST", "of objects; 1M,16M"},
     {"concurrency", 'c', RG_CLI_TEXT, &asked.concurrency, "LIST", "operations at once; 1,8"},
-    {"duration", 'd', RG_CLI_NUMBER, &asked.duration_s, "SECONDS", "of each combination; 5"},
-    {"count", 0, RG_CLI_NUMBER, &asked.count, "N", "operations of each combination at the most"},
+    {"duration", 'd', RG_CLI_COUNT, &asked.duration_s, "SECONDS", "of each combination; 5"},
+    {"count", 0, RG_CLI_COUNT, &asked.count, "N", "operations of each combination at the most"},
     {"admin", 0, RG_CLI_TEXT, &asked.admin, "URL",
      "the gateway's admin listener: its counts are the witness, its processor time the server's"},
-    {"server-pid", 0, RG_CLI_NUMBER, &asked.server_pid, "PID",
+    {"server-pid", 0, RG_CLI_COUNT, &asked.server_pid, "PID",
      "of a gateway on this machine, for its processor time"},
     {"json", 0, RG_CLI_FLAG, &asked.json, NULL, "JSON instead of the table"},
     {"svg", 0, RG_CLI_TEXT, &asked.svg, "FILE", "also draw throughput over size"},
@@ -63,11 +68,13 @@ void rg_cli_bench_help(struct rg_buf *out)
 {
     rg_buf_add_text(
         out,
-        "\nPuts and gets objects below URL/railgate-bench/ from registered memory and prints a "
+        "\nPuts and gets objects below URL/railgate-bench/RUN/ from registered memory and prints a "
         "row for each\ncombination: throughput, latency percentiles, processor seconds for a GiB "
         "at both ends, and the\nwitness ratio: bytes that the gateway says it moved by RDMA over "
-        "bytes that were moved. Where RDMA\nis asked for, anything but 1.000 means that bytes went "
-        "another way.\n\n");
+        "bytes that were moved. Where RDMA\nis asked for, less than 1.000 means that bytes went "
+        "another way, and more that other clients were\nat work: the gateway counts them all. Runs "
+        "at the same time do not touch each other's objects; one\nthat is interrupted deletes its "
+        "own.\n\n");
     rg_cli_help_options(options, out);
 }
 
@@ -161,6 +168,22 @@ static int read_plan(struct plan *plan)
 
 /* ---- Running ---- */
 
+static atomic_bool is_stopped;
+
+/* Once: a second signal ends the program where it stands. */
+static void on_signal(int number)
+{
+    (void)number;
+    atomic_store(&is_stopped, true);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    RG_MUST(sigaction(SIGINT, &action, NULL));
+    RG_MUST(sigaction(SIGTERM, &action, NULL));
+}
+
 struct cells {
     struct rg_cli_bench_cell *cells;
     size_t count;
@@ -181,7 +204,7 @@ static int run_size(const struct rg_cli_bench *bench, const struct plan *plan, s
                     size_t operation, size_t path, struct cells *cells)
 {
     int status = RG_EXIT_OK;
-    for (size_t i = 0; i < plan->concurrency_count && status == RG_EXIT_OK; i++) {
+    for (size_t i = 0; i < plan->concurrency_count && status == RG_EXIT_OK && !is_stopped; i++) {
         struct rg_cli_bench_cell *cell = &cells->cells[cells->count];
         memset(cell, 0, sizeof *cell);
         cell->op = plan->operations[operation];
@@ -278,6 +301,10 @@ static int run(struct rg_cli_bench *bench, const struct plan *plan)
     }
     int shown = show(&cells);
     status = status == RG_EXIT_OK ? shown : status;
+    if (is_stopped) {
+        fputs("railgate: interrupted: the last figures are of a part of the time\n", stderr);
+        return RG_EXIT_FAILED;
+    }
     return status == RG_EXIT_OK ? judge(&cells) : status;
 }
 
@@ -291,9 +318,14 @@ int rg_cli_bench(int argc, const char **argv)
         return status;
     }
     if (count != 1 || !rg_cli_is_url(argv[0])) {
-        return rg_cli_fail_usage("bench", "expects one s3://BUCKET or s3://BUCKET/PREFIX");
+        return count == 1
+                   ? rg_cli_fail_url("bench", argv[0], "s3://BUCKET or s3://BUCKET/PREFIX")
+                   : rg_cli_fail_usage("bench", "expects one s3://BUCKET or s3://BUCKET/PREFIX");
     }
     status = rg_cli_read_place("bench", argv[0], &place);
+    if (status == RG_EXIT_OK && asked.strict && !asked.admin) {
+        return rg_cli_fail_usage("bench", "--strict needs --admin, which has the gateway's count");
+    }
     if (status == RG_EXIT_OK) {
         status = read_plan(&plan);
     }
@@ -314,6 +346,10 @@ int rg_cli_bench(int argc, const char **argv)
             (asked.duration_s ? RG_MIN(asked.duration_s, (uint64_t)86400) : DURATION_S) * 1000,
         .operation_max = asked.count,
         .no_checksum = asked.no_checksum,
+        .is_stopped = &is_stopped,
     };
+    uint64_t number = rg_random_u64();
+    rg_hex_encode(&number, sizeof number, bench.run);
+    catch_signals();
     return run(&bench, &plan);
 }

@@ -9,6 +9,7 @@
 
 #include <railgate/railgate.h>
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,11 +24,13 @@ struct rg_cli_bench {
     struct rg_client *client;
     const char *bucket;
     const char *prefix;     /* of the keys; ends in '/' or is empty */
+    char run[17];           /* a directory of this run's own: others may run at the same time */
     const char *admin;      /* "http://host:port" of the gateway's admin listener; NULL: none */
     uint64_t server_pid;    /* 0: none */
     uint64_t duration_ms;   /* of each cell */
     uint64_t operation_max; /* of each cell; 0: no limit */
     bool no_checksum;
+    const atomic_bool *is_stopped; /* set: no operation is begun any more */
 };
 
 /* One combination, measured. */
@@ -61,6 +64,9 @@ int rg_cli_bench_run(const struct rg_cli_bench *bench, struct rg_cli_bench_cell 
 /* Puts what GET cells of this size and concurrency read; and takes away all that was put. */
 int rg_cli_bench_prepare(const struct rg_cli_bench *bench, uint64_t size, uint32_t concurrency);
 void rg_cli_bench_clean(const struct rg_cli_bench *bench);
+
+/* The least of `count` (1 or more) sorted latencies that `percent` of them do not exceed. */
+double rg_cli_bench_percentile_ms(const uint64_t *sorted_ns, size_t count, unsigned percent);
 
 void rg_cli_bench_table_head(struct rg_buf *out);
 void rg_cli_bench_table_row(const struct rg_cli_bench_cell *cell, struct rg_buf *out);

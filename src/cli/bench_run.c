@@ -167,7 +167,7 @@ static int read_ledger(const struct rg_cli_bench *bench, struct ledger *ret_ledg
 static void name_key(const struct rg_cli_bench *bench, enum rg_cli_bench_op op, uint64_t size,
                      unsigned number, char key[KEY_BYTES_MAX])
 {
-    snprintf(key, KEY_BYTES_MAX, "%srailgate-bench/%s-%" PRIu64 "-%u", bench->prefix,
+    snprintf(key, KEY_BYTES_MAX, "%srailgate-bench/%s/%s-%" PRIu64 "-%u", bench->prefix, bench->run,
              op == RG_CLI_BENCH_PUT ? "put" : "get", size, number);
 }
 
@@ -204,7 +204,7 @@ static void keep_result(struct worker *worker, const struct rg_result *result, u
 
 static bool take_turn(struct worker *worker)
 {
-    if (rg_clock_ns() >= worker->end_ns) {
+    if (rg_clock_ns() >= worker->end_ns || atomic_load(worker->bench->is_stopped)) {
         return false;
     }
     uint64_t left = atomic_load(worker->left);
@@ -271,12 +271,6 @@ static int compare_samples(const void *a, const void *b)
     return one < other ? -1 : one > other;
 }
 
-static double percentile_ms(const uint64_t *sorted, size_t count, double share)
-{
-    size_t at = (size_t)((double)(count - 1) * share + 0.5);
-    return (double)sorted[at] / 1e6;
-}
-
 static int summarise_latency(const struct worker *workers, struct rg_cli_bench_cell *cell)
 {
     size_t count = 0;
@@ -297,9 +291,9 @@ static int summarise_latency(const struct worker *workers, struct rg_cli_bench_c
         at += workers[i].sample_count;
     }
     qsort(all, count, sizeof *all, compare_samples);
-    cell->p50_ms = percentile_ms(all, count, 0.50);
-    cell->p90_ms = percentile_ms(all, count, 0.90);
-    cell->p99_ms = percentile_ms(all, count, 0.99);
+    cell->p50_ms = rg_cli_bench_percentile_ms(all, count, 50);
+    cell->p90_ms = rg_cli_bench_percentile_ms(all, count, 90);
+    cell->p99_ms = rg_cli_bench_percentile_ms(all, count, 99);
     cell->max_ms = (double)all[count - 1] / 1e6;
     return RG_EXIT_OK;
 }
@@ -420,7 +414,7 @@ void rg_cli_bench_clean(const struct rg_cli_bench *bench)
 {
     char prefix[KEY_BYTES_MAX];
     struct rg_failure failure;
-    snprintf(prefix, sizeof prefix, "%srailgate-bench/", bench->prefix);
+    snprintf(prefix, sizeof prefix, "%srailgate-bench/%s/", bench->prefix, bench->run);
     struct rg_cli_bench copy = *bench;
     if (rg_list_objects(bench->client, bench->bucket, prefix, NULL, delete_listed, &copy,
                         &failure) < 0) {

@@ -43,6 +43,12 @@ static double per_gib(const struct rg_cli_bench_cell *cell, double seconds)
     return cell->bytes ? seconds / ((double)cell->bytes / GIB) : 0;
 }
 
+double rg_cli_bench_percentile_ms(const uint64_t *sorted_ns, size_t count, unsigned percent)
+{
+    uint64_t rank = ((uint64_t)count * percent + 99) / 100;
+    return (double)sorted_ns[rank ? rank - 1 : 0] / 1e6;
+}
+
 double rg_cli_bench_witness(const struct rg_cli_bench_cell *cell)
 {
     /* Where HTTP was asked for nothing may go by RDMA; elsewhere all of it should. */

@@ -93,7 +93,7 @@ int rg_cli_cat(int argc, const char **argv)
     struct rg_cli_url url;
     for (int i = 0; i < count; i++) {
         if (!rg_cli_read_url(argv[i], &url) || !url.key[0]) {
-            return rg_cli_fail_usage("cat", "\"%.100s\" is not s3://BUCKET/KEY", argv[i]);
+            return rg_cli_fail_url("cat", argv[i], "s3://BUCKET/KEY");
         }
     }
     if (count == 0) {

@@ -36,6 +36,10 @@ int rg_cli_read_place(const char *command, const char *text, struct rg_cli_place
     memset(ret_place, 0, sizeof *ret_place);
     ret_place->fd = -1;
     ret_place->is_url = rg_cli_is_url(text);
+    if (rg_cli_is_misspelt(text)) {
+        return rg_cli_fail_url(command, text,
+                               "s3://BUCKET/KEY (a file of that name begins with ./)");
+    }
     if (!ret_place->is_url) {
         if (!text[0] || strlen(text) >= sizeof ret_place->path) {
             return rg_cli_fail_usage(command, "a path is empty or too long");
@@ -44,7 +48,7 @@ int rg_cli_read_place(const char *command, const char *text, struct rg_cli_place
         return RG_EXIT_OK;
     }
     if (!rg_cli_read_url(text, &ret_place->url) || !ret_place->url.bucket[0]) {
-        return rg_cli_fail_usage(command, "\"%.100s\" is not s3://BUCKET or s3://BUCKET/KEY", text);
+        return rg_cli_fail_url(command, text, "s3://BUCKET or s3://BUCKET/KEY");
     }
     char *key = ret_place->url.key;
     size_t len = strlen(key);
@@ -121,10 +125,18 @@ static int upload(struct rg_cli_copy *copy, const char *from, const char *to,
 }
 
 /* The marker of a directory: an object of no bytes whose key ends in '/'. */
-static int make_directory(int fd, const char *last, struct rg_result *result,
-                          struct rg_failure *failure)
+static int make_directory(struct rg_cli_copy *copy, int fd, const char *key, const char *last,
+                          struct rg_result *result, struct rg_failure *failure)
 {
     char segment[256];
+    struct rg_stat stat;
+    int rc = rg_stat_object(copy->client, copy->from.url.bucket, key, &stat, failure);
+    if (rc < 0) {
+        return rc;
+    }
+    if (stat.size) {
+        return fail_file(failure, key, "has bytes, and a file's name cannot end in '/'", 0);
+    }
     snprintf(segment, sizeof segment, "%.*s", (int)strcspn(last, "/"), last);
     if (mkdirat(fd, segment, 0777) < 0 && errno != EEXIST) {
         return fail_file(failure, last, "cannot be made", errno);
@@ -148,6 +160,28 @@ static int download_below(struct rg_cli_copy *copy, int fd, const char *key, con
         (void)utimensat(fd, last, times, AT_SYMLINK_NOFOLLOW);
     }
     return rc;
+}
+
+/* People know a directory by its name: that takes the place of the descriptor's in a message. */
+static void name_directory(const struct rg_cli_copy *copy, const char *to, int fd,
+                           struct rg_failure *failure)
+{
+    char by_fd[64];
+    snprintf(by_fd, sizeof by_fd, "/proc/self/fd/%d/", fd);
+    const char *at = strstr(failure->message, by_fd);
+    if (!at) {
+        return;
+    }
+    RG_BUF(path, NAME_BYTES_MAX);
+    RG_BUF(line, 2 * NAME_BYTES_MAX);
+    rg_cli_add_place(&path, &copy->to, to);
+    const char *slash = strrchr(rg_buf_text(&path), '/');
+    rg_buf_addf(&line, "%.*s", (int)(at - failure->message), failure->message);
+    rg_buf_addf(&line, "%.*s", (int)(slash + 1 - rg_buf_text(&path)), rg_buf_text(&path));
+    rg_buf_add_text(&line, at + strlen(by_fd));
+    RG_BUF(shown, 4 * NAME_BYTES_MAX);
+    rg_cli_add_name(&shown, rg_buf_text(&line));
+    snprintf(failure->message, sizeof failure->message, "%s", rg_buf_text(&shown));
 }
 
 static int download(struct rg_cli_copy *copy, const char *from, const char *to,
@@ -175,9 +209,13 @@ static int download(struct rg_cli_copy *copy, const char *from, const char *to,
                          errno);
     }
     if (last[strlen(last) - 1] == '/') {
-        return make_directory(fd, last, result, failure);
+        return make_directory(copy, fd, key, last, result, failure);
     }
-    return download_below(copy, fd, key, last, options, result, failure);
+    rc = download_below(copy, fd, key, last, options, result, failure);
+    if (rc < 0) {
+        name_directory(copy, to, fd, failure);
+    }
+    return rc;
 }
 
 static int copy_within(struct rg_cli_copy *copy, const char *from, const char *to,

@@ -31,7 +31,7 @@ static const struct rg_cli_option options[] = {
      "begin anew, keep nothing of an unfinished copy"},
     {"follow-links", 'L', RG_CLI_FLAG, &asked.follow, NULL,
      "upload what symbolic links point to; else they are left out"},
-    {"jobs", 'j', RG_CLI_NUMBER, &asked.jobs, "N", "objects at once with -r; 8"},
+    {"jobs", 'j', RG_CLI_COUNT, &asked.jobs, "N", "objects at once with -r; 8"},
     {"content-type", 0, RG_CLI_TEXT, &asked.content_type, "TYPE", "of objects that are written"},
     RG_CLI_REMOTE_OPTIONS(asked.remote),
     {NULL, 0, RG_CLI_FLAG, NULL, NULL, NULL},
@@ -44,7 +44,9 @@ void rg_cli_cp_help(struct rg_buf *out)
         "\nSRC and DST are paths or s3://BUCKET/KEY; one of them at least is an object. A DST that "
         "ends in\n'/', is a bucket or a directory keeps the name of SRC. With -r the names below "
         "SRC are kept\nbelow DST; keys with \"..\" or empty segments are not written to the disk, "
-        "and nothing is written\nthrough a symbolic link.\n\n"
+        "and nothing is written\nthrough a symbolic link. S3 has no directories: those without a "
+        "file leave "
+        "nothing, and a key that\nends in '/' and has no bytes becomes one.\n\n"
         "Files are checked against the object's CRC64NVME, where it has one. A copy that was cut "
         "off is gone "
         "on\nwith when it is begun again. The last line says how many objects went which way.\n\n");
@@ -63,6 +65,12 @@ static bool is_directory(const char *path)
 {
     struct stat facts;
     return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && !S_ISDIR(facts.st_mode);
 }
 
 /* Cuts "a/b/c" into the place "a/b/" and the name "c". */
@@ -131,11 +139,28 @@ static int read_target(const char *text, const char *source, struct rg_cli_place
                                        source);
 }
 
+/* Where other tools stand for standard input and output, a file called "-" would be made. */
+static int check_dash(const char *from, const char *to)
+{
+    if (strcmp(from, "-") == 0) {
+        return rg_cli_fail_usage("cp", "standard input cannot be copied, and a file that is called "
+                                       "\"-\" is ./-");
+    }
+    if (strcmp(to, "-") == 0) {
+        return rg_cli_fail_usage("cp", "railgate cat writes to standard output, and a file that is "
+                                       "called \"-\" is ./-");
+    }
+    return RG_EXIT_OK;
+}
+
 static int copy_single(struct rg_cli_copy *copy, const char *from, const char *to)
 {
     char source[RG_CLI_KEY_MAX + 1];
     char target[RG_CLI_KEY_MAX + 1];
-    int status = read_source(from, &copy->from, source);
+    int status = check_dash(from, to);
+    if (status == RG_EXIT_OK) {
+        status = read_source(from, &copy->from, source);
+    }
     if (status == RG_EXIT_OK) {
         status = read_target(to, source, &copy->to, target);
     }
@@ -178,6 +203,9 @@ static int copy_many(struct rg_cli_copy *copy, const char *from, const char *to)
     if (status == RG_EXIT_OK) {
         status = rg_cli_read_place("cp", to, &copy->to);
     }
+    if (status == RG_EXIT_OK && !copy->from.is_url && is_file(from)) {
+        status = rg_cli_fail_usage("cp", "\"%.100s\" is a file, and copied without -r", from);
+    }
     if (status == RG_EXIT_OK) {
         status = rg_cli_open(&asked.remote, &copy->client);
     }
@@ -206,8 +234,9 @@ int rg_cli_cp(int argc, const char **argv)
     if (count != 2) {
         return rg_cli_fail_usage("cp", "expects SRC and DST");
     }
-    if (!rg_cli_is_url(argv[0]) && !rg_cli_is_url(argv[1])) {
-        return rg_cli_fail_usage("cp", "neither SRC nor DST is s3://...");
+    if (!rg_cli_is_url(argv[0]) && !rg_cli_is_url(argv[1]) && !rg_cli_is_misspelt(argv[0]) &&
+        !rg_cli_is_misspelt(argv[1])) {
+        return rg_cli_fail_usage("cp", "neither SRC nor DST is s3://BUCKET/KEY");
     }
     struct rg_cli_copy copy = {.from.fd = -1, .to.fd = -1};
     copy.resume = !asked.no_resume;

@@ -100,8 +100,11 @@ int rg_cli_ls(int argc, const char **argv)
     if (status != RG_EXIT_OK) {
         return status;
     }
-    if (count > 1 || (count == 1 && !rg_cli_read_url(argv[0], &url))) {
+    if (count > 1) {
         return rg_cli_fail_usage("ls", "expects nothing, s3://BUCKET or s3://BUCKET/PREFIX");
+    }
+    if (count == 1 && !rg_cli_read_url(argv[0], &url)) {
+        return rg_cli_fail_url("ls", argv[0], "s3://BUCKET or s3://BUCKET/PREFIX");
     }
     RG_CLEANUP(rg_cli_close) struct rg_client *client = NULL;
     status = rg_cli_open_plain(&asked.remote, &client);

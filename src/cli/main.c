@@ -81,8 +81,13 @@ static void add_overview(struct rg_buf *out)
     for (size_t i = 0; i < RG_ARRAY_LENGTH(commands); i++) {
         rg_buf_addf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
     }
-    rg_buf_add_text(out, "\n`railgate help COMMAND` tells more; `railgate --version` prints the "
-                         "version.\n");
+    rg_buf_add_text(
+        out,
+        "\nObjects are s3://BUCKET/KEY. The gateway is http://127.0.0.1:9000, or what --endpoint "
+        "or\n"
+        "AWS_ENDPOINT_URL says; keys are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of\n"
+        "~/.aws/credentials.\n"
+        "`railgate help COMMAND` tells more; `railgate --version` prints the version.\n");
 }
 
 static int print_overview(void)

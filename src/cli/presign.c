@@ -22,7 +22,7 @@ static struct {
 
 static const struct rg_cli_option options[] = {
     {"method", 'X', RG_CLI_TEXT, &asked.method, "METHOD", "GET (default), PUT, HEAD or DELETE"},
-    {"expires", 0, RG_CLI_NUMBER, &asked.expires_s, "SECONDS", "how long it works; 3600"},
+    {"expires", 0, RG_CLI_COUNT, &asked.expires_s, "SECONDS", "how long it works; 3600"},
     RG_CLI_REMOTE_OPTIONS(asked.remote),
     {NULL, 0, RG_CLI_FLAG, NULL, NULL, NULL},
 };
@@ -92,11 +92,18 @@ int rg_cli_presign(int argc, const char **argv)
         return status;
     }
     const char *method = asked.method ? asked.method : "GET";
-    if (count != 1 || !rg_cli_read_url(argv[0], &url) || !url.key[0]) {
+    if (count != 1) {
         return rg_cli_fail_usage("presign", "expects one s3://BUCKET/KEY");
     }
-    if (!is_method(method) || asked.expires_s > RG_SIGV4_EXPIRES_MAX_S) {
-        return rg_cli_fail_usage("presign", "the method is none, or the time is over 7 days");
+    if (!rg_cli_read_url(argv[0], &url) || !url.key[0]) {
+        return rg_cli_fail_url("presign", argv[0], "s3://BUCKET/KEY");
+    }
+    if (!is_method(method)) {
+        return rg_cli_fail_usage("presign", "--method is GET, PUT, HEAD or DELETE");
+    }
+    if (asked.expires_s > RG_SIGV4_EXPIRES_MAX_S) {
+        return rg_cli_fail_usage("presign", "--expires is at most %u seconds, 7 days",
+                                 (unsigned)RG_SIGV4_EXPIRES_MAX_S);
     }
     struct rg_client_options client = {
         .endpoint = asked.remote.endpoint,

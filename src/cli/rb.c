@@ -30,8 +30,11 @@ int rg_cli_rb(int argc, const char **argv)
     if (status != RG_EXIT_OK) {
         return status;
     }
-    if (count != 1 || !rg_cli_read_url(argv[0], &url) || !url.bucket[0] || url.key[0]) {
+    if (count != 1) {
         return rg_cli_fail_usage("rb", "expects one s3://BUCKET");
+    }
+    if (!rg_cli_read_url(argv[0], &url) || !url.bucket[0] || url.key[0]) {
+        return rg_cli_fail_url("rb", argv[0], "s3://BUCKET");
     }
     RG_CLEANUP(rg_cli_close) struct rg_client *client = NULL;
     struct rg_failure failure;

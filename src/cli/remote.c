@@ -8,8 +8,10 @@
 #include "base/checked.h"
 #include "base/span.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define LINE_BYTES_MAX 8192
 
@@ -65,6 +67,15 @@ static bool read_path(const char *text, enum rg_path_choice *ret_path)
     return false;
 }
 
+static bool read_retries(const char *text, uint64_t *ret_retries)
+{
+    if (!rg_span_to_u64(rg_span_text(text), ret_retries)) {
+        return false;
+    }
+    *ret_retries = *ret_retries ? *ret_retries : RG_CLI_NO_RETRIES;
+    return true;
+}
+
 static bool set_option(const struct rg_cli_option *option, const char *value)
 {
     switch (option->kind) {
@@ -76,42 +87,79 @@ static bool set_option(const struct rg_cli_option *option, const char *value)
         return value[0] != '\0';
     case RG_CLI_NUMBER:
         return rg_span_to_u64(rg_span_text(value), option->target);
+    case RG_CLI_COUNT:
+        return rg_span_to_u64(rg_span_text(value), option->target) && *(uint64_t *)option->target;
     case RG_CLI_SIZE:
-        return rg_cli_read_size(value, option->target);
+        return rg_cli_read_size(value, option->target) && *(uint64_t *)option->target;
+    case RG_CLI_RETRIES:
+        return read_retries(value, option->target);
     case RG_CLI_PATH:
         return read_path(value, option->target);
     }
     return false;
 }
 
+static int set_value(const char *command, const struct rg_cli_option *option, const char *value)
+{
+    return set_option(option, value)
+               ? RG_EXIT_OK
+               : rg_cli_fail_usage(command, "--%s cannot be \"%.60s\"", option->name, value);
+}
+
+/* The value of an option: what stands with it in its word, or else the next word. */
+static int read_value(const char *command, const struct rg_cli_option *option, const char *attached,
+                      int argc, const char **argv, int *at)
+{
+    if (!attached && *at + 1 >= argc) {
+        return rg_cli_fail_usage(command, "--%s lacks its value", option->name);
+    }
+    return set_value(command, option, attached ? attached : argv[++*at]);
+}
+
+static int read_long(const char *command, const struct rg_cli_option *options, int argc,
+                     const char **argv, int *at)
+{
+    struct span rest = rg_span_text(argv[*at] + 2);
+    const struct rg_cli_option *option = find_long(options, rg_span_cut(&rest, '='));
+    if (!option) {
+        return rg_cli_fail_usage(command, "no option is called \"%.60s\"", argv[*at]);
+    }
+    if (option->kind != RG_CLI_FLAG) {
+        return read_value(command, option, rest.ptr, argc, argv, at);
+    }
+    return rest.ptr ? rg_cli_fail_usage(command, "--%s takes no value", option->name)
+                    : set_value(command, option, "");
+}
+
+static int read_letters(const char *command, const struct rg_cli_option *options, int argc,
+                        const char **argv, int *at)
+{
+    const char *word = argv[*at];
+    const struct rg_cli_option *meant = find_long(options, rg_span_text(word + 1));
+    if (meant && word[2]) {
+        return rg_cli_fail_usage(command, "\"%.60s\" is written with two dashes: --%s", word,
+                                 meant->name);
+    }
+    for (const char *letter = word + 1; *letter; letter++) {
+        const struct rg_cli_option *option = find_letter(options, *letter);
+        if (!option) {
+            return rg_cli_fail_usage(command, "no option is called \"-%c\", in \"%.60s\"", *letter,
+                                     word);
+        }
+        if (option->kind != RG_CLI_FLAG) {
+            return read_value(command, option, letter[1] ? letter + 1 : NULL, argc, argv, at);
+        }
+        (void)set_option(option, "");
+    }
+    return RG_EXIT_OK;
+}
+
 /* Reads argv[*at], which begins with '-', and its value; moves *at to the last word used. */
 static int read_option(const char *command, const struct rg_cli_option *options, int argc,
                        const char **argv, int *at)
 {
-    const char *word = argv[*at];
-    struct span rest = rg_span_text(word + 2);
-    bool is_long = word[1] == '-';
-    struct span name = is_long ? rg_span_cut(&rest, '=') : rg_span(word + 1, 1);
-    const struct rg_cli_option *option =
-        is_long ? find_long(options, name) : find_letter(options, word[1]);
-    if (!option || (!is_long && word[2])) {
-        return rg_cli_fail_usage(command, "no option is called \"%.60s\"", word);
-    }
-    const char *value = is_long && rest.ptr ? rest.ptr : NULL;
-    if (option->kind == RG_CLI_FLAG) {
-        if (value) {
-            return rg_cli_fail_usage(command, "--%s takes no value", option->name);
-        }
-    } else if (!value) {
-        if (*at + 1 >= argc) {
-            return rg_cli_fail_usage(command, "--%s lacks its value", option->name);
-        }
-        value = argv[++*at];
-    }
-    if (!set_option(option, value)) {
-        return rg_cli_fail_usage(command, "--%s cannot be \"%.60s\"", option->name, value);
-    }
-    return RG_EXIT_OK;
+    return argv[*at][1] == '-' ? read_long(command, options, argc, argv, at)
+                               : read_letters(command, options, argc, argv, at);
 }
 
 int rg_cli_read_options(const char *command, const struct rg_cli_option *options, int argc,
@@ -171,8 +219,9 @@ int rg_cli_open(const struct rg_cli_remote *remote, struct rg_client **ret_clien
         .service_level = (unsigned)RG_MIN(remote->service_level, (uint64_t)UINT32_MAX),
         .part_size = remote->part_size,
         .parallel = (unsigned)RG_MIN(remote->parallel, (uint64_t)UINT32_MAX),
-        .retries = remote->no_retries ? RG_NO_RETRIES
-                                      : (unsigned)RG_MIN(remote->retries, (uint64_t)1000000),
+        .retries = remote->no_retries || remote->retries == RG_CLI_NO_RETRIES
+                       ? RG_NO_RETRIES
+                       : (unsigned)RG_MIN(remote->retries, (uint64_t)1000000),
         .request_timeout_ms = (unsigned)RG_MIN(remote->timeout_s, (uint64_t)1000000) * 1000,
     };
     struct rg_failure failure;
@@ -215,6 +264,30 @@ bool rg_cli_read_url(const char *text, struct rg_cli_url *ret_url)
     snprintf(ret_url->bucket, sizeof ret_url->bucket, "%.*s", RG_SPAN_ARG(bucket));
     snprintf(ret_url->key, sizeof ret_url->key, "%.*s", (int)key.len, key.ptr ? key.ptr : "");
     return true;
+}
+
+bool rg_cli_is_misspelt(const char *text)
+{
+    return !rg_cli_is_url(text) &&
+           (strncasecmp(text, "s3:", 3) == 0 || strncasecmp(text, "s3/", 3) == 0 ||
+            strncasecmp(text, "http://", 7) == 0 || strncasecmp(text, "https://", 8) == 0);
+}
+
+int rg_cli_fail_url(const char *command, const char *text, const char *form)
+{
+    const char *why = "";
+    if (strncasecmp(text, "http", 4) == 0) {
+        why = ": objects are not named by web addresses, and --endpoint names the gateway";
+    } else if (rg_cli_is_misspelt(text)) {
+        why = ": it has to begin with s3://, in small letters and with two slashes";
+    } else if (strncmp(text, "s3:///", 6) == 0) {
+        why = ": it names no bucket";
+    } else if (strlen(text) > RG_CLI_KEY_MAX) {
+        why = ": a bucket has at most 255 bytes and a key 1024";
+    }
+    RG_BUF(shown, 1024);
+    rg_cli_add_name(&shown, text);
+    return rg_cli_fail_usage(command, "\"%.100s\" is not %s%s", rg_buf_text(&shown), form, why);
 }
 
 /* ---- Printing ---- */
@@ -267,10 +340,32 @@ void rg_cli_add_bytes(struct rg_buf *out, uint64_t bytes)
     rg_buf_addf(out, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
+/* What to do about a failure; said once, whatever the number of objects that meet it. */
+static const char *remedy(const struct rg_failure *failure)
+{
+    static atomic_flag said_connect = ATOMIC_FLAG_INIT;
+    static atomic_flag said_clock = ATOMIC_FLAG_INIT;
+    static atomic_flag said_keys = ATOMIC_FLAG_INIT;
+    if (failure->status == RG_STATUS_CONNECT && !atomic_flag_test_and_set(&said_connect)) {
+        return " (--endpoint or AWS_ENDPOINT_URL says where the gateway is.)";
+    }
+    if (failure->status != RG_STATUS_CREDENTIALS || failure->http_status == 0) {
+        return "";
+    }
+    if (strcmp(failure->s3_code, "RequestTimeTooSkewed") == 0) {
+        return atomic_flag_test_and_set(&said_clock)
+                   ? ""
+                   : " (The clock of this machine or of the gateway is wrong.)";
+    }
+    return atomic_flag_test_and_set(&said_keys)
+               ? ""
+               : " (Look at AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile.)";
+}
+
 int rg_cli_fail_remote(const struct rg_failure *failure)
 {
-    fprintf(stderr, "railgate: %s%s\n", failure->message,
-            failure->uncertain ? " (It may have taken effect all the same.)" : "");
+    fprintf(stderr, "railgate: %s%s%s\n", failure->message,
+            failure->uncertain ? " (It may have taken effect all the same.)" : "", remedy(failure));
     bool is_usage = failure->status == RG_STATUS_USAGE ||
                     (failure->status == RG_STATUS_CREDENTIALS && failure->http_status == 0);
     return is_usage ? RG_EXIT_USAGE : RG_EXIT_FAILED;

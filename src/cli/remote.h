@@ -16,11 +16,13 @@
 /* ---- Options ---- */
 
 enum rg_cli_option_kind {
-    RG_CLI_FLAG,   /* bool */
-    RG_CLI_TEXT,   /* const char *, borrowed from argv */
-    RG_CLI_NUMBER, /* uint64_t */
-    RG_CLI_SIZE,   /* uint64_t: bytes; K, M, G, T suffixes (1024) */
-    RG_CLI_PATH,   /* enum rg_path_choice: auto, rdma, http */
+    RG_CLI_FLAG,    /* bool */
+    RG_CLI_TEXT,    /* const char *, borrowed from argv */
+    RG_CLI_NUMBER,  /* uint64_t */
+    RG_CLI_COUNT,   /* uint64_t, not 0: that stands for an option that is not given */
+    RG_CLI_SIZE,    /* uint64_t, not 0: bytes; K, M, G, T suffixes (1024) */
+    RG_CLI_RETRIES, /* uint64_t: a number, and RG_CLI_NO_RETRIES for 0 */
+    RG_CLI_PATH,    /* enum rg_path_choice: auto, rdma, http */
 };
 
 struct rg_cli_option {
@@ -34,12 +36,15 @@ struct rg_cli_option {
 
 /*
  * Reads the options of `argv` into their targets and moves the other words, and all behind "--", to
- * the front; their number is *ret_count. Options are "--name value", "--name=value", "-x". An error
- * prints one line and gives RG_EXIT_USAGE; else RG_EXIT_OK.
+ * the front; their number is *ret_count. Options are "--name value", "--name=value", "-x", "-x
+ * value", "-xvalue" and letters of flags together, "-xy". An error prints one line and gives
+ * RG_EXIT_USAGE; else RG_EXIT_OK.
  */
 int rg_cli_read_options(const char *command, const struct rg_cli_option *options, int argc,
                         const char **argv, int *ret_count);
 void rg_cli_help_options(const struct rg_cli_option *options, struct rg_buf *out);
+
+#define RG_CLI_NO_RETRIES UINT64_MAX
 
 /* "64M" and the like. */
 bool rg_cli_read_size(const char *text, uint64_t *ret_bytes);
@@ -70,43 +75,43 @@ struct rg_cli_remote {
 };
 
 /* Rows for the table of a command: RG_CLI_REMOTE_OPTIONS(remote) with a struct rg_cli_remote. */
-#define RG_CLI_REMOTE_OPTIONS(remote)                                                                \
-    {"endpoint",                                                                                     \
-     'e',                                                                                            \
-     RG_CLI_TEXT,                                                                                    \
-     &(remote).endpoint,                                                                             \
-     "URL",                                                                                          \
-     "the gateway; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, "                    \
-     "http://127.0.0.1:9000"},                                                                       \
-        {"profile",         0,      RG_CLI_TEXT,                                                     \
-         &(remote).profile, "NAME", "profile of ~/.aws/credentials and ~/.aws/config"},              \
-        {"region", 0, RG_CLI_TEXT, &(remote).region, "NAME", "region to sign for"},                  \
-        {"ca-file", 0, RG_CLI_TEXT, &(remote).ca_file, "FILE", "CA certificates, PEM"},              \
-        {"virtual-host",         0,    RG_CLI_FLAG,                                                  \
-         &(remote).virtual_host, NULL, "address buckets as BUCKET.host"},                            \
-        {"path",           0,                                                                        \
-         RG_CLI_PATH,      &(remote).path,                                                           \
-         "auto|rdma|http", "the way of object bytes; rdma: nothing else will do"},                   \
-        {"mixed-range-replies",                                                                      \
-         0,                                                                                          \
-         RG_CLI_FLAG,                                                                                \
-         &(remote).mixed_range_replies,                                                              \
-         NULL,                                                                                       \
-         "take (206, 200) and (200, 206) of other servers for success"},                             \
-        {"transports",         0,      RG_CLI_TEXT,                                                  \
-         &(remote).transports, "LIST", "of dc, rc, ofi: those that may be used, in order"},          \
-        {"device", 0, RG_CLI_TEXT, &(remote).device, "NAME", "RDMA device or libfabric provider"},   \
-        {"rdma-mtu", 0, RG_CLI_NUMBER, &(remote).mtu, "BYTES", "path MTU of dc and rc; the port's"}, \
-        {"rdma-hop-limit", 0, RG_CLI_NUMBER, &(remote).hop_limit, "N", "of dc and rc packets; 64"},  \
-        {"rdma-service-level", 0, RG_CLI_NUMBER, &(remote).service_level, "N", "of InfiniBand; 0"},  \
-        {"rdma-traffic-class", 0, RG_CLI_TEXT, &(remote).traffic_class, "N", "of dc and rc; auto"},  \
-        {"rdma-gid-index", 0, RG_CLI_TEXT, &(remote).gid_index, "N", "of the local GID; auto"},      \
-        {"part-size", 0, RG_CLI_SIZE, &(remote).part_size, "SIZE", "of multipart transfers; 64M"},   \
-        {"parallel", 0, RG_CLI_NUMBER, &(remote).parallel, "N", "parts of one object in flight; 8"}, \
-        {"retries", 0, RG_CLI_NUMBER, &(remote).retries, "N", "of a request; 3"},                    \
-        {"no-retries", 0, RG_CLI_FLAG, &(remote).no_retries, NULL, "send each request once"},        \
-    {                                                                                                \
-        "timeout", 0, RG_CLI_NUMBER, &(remote).timeout_s, "SECONDS", "without a byte moving; 30"     \
+#define RG_CLI_REMOTE_OPTIONS(remote)                                                               \
+    {"endpoint",                                                                                    \
+     'e',                                                                                           \
+     RG_CLI_TEXT,                                                                                   \
+     &(remote).endpoint,                                                                            \
+     "URL",                                                                                         \
+     "the gateway; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, "                   \
+     "http://127.0.0.1:9000"},                                                                      \
+        {"profile",         0,      RG_CLI_TEXT,                                                    \
+         &(remote).profile, "NAME", "profile of ~/.aws/credentials and ~/.aws/config"},             \
+        {"region", 0, RG_CLI_TEXT, &(remote).region, "NAME", "region to sign for"},                 \
+        {"ca-file", 0, RG_CLI_TEXT, &(remote).ca_file, "FILE", "CA certificates, PEM"},             \
+        {"virtual-host",         0,    RG_CLI_FLAG,                                                 \
+         &(remote).virtual_host, NULL, "address buckets as BUCKET.host"},                           \
+        {"path",           0,                                                                       \
+         RG_CLI_PATH,      &(remote).path,                                                          \
+         "auto|rdma|http", "the way of object bytes; rdma: nothing else will do"},                  \
+        {"mixed-range-replies",                                                                     \
+         0,                                                                                         \
+         RG_CLI_FLAG,                                                                               \
+         &(remote).mixed_range_replies,                                                             \
+         NULL,                                                                                      \
+         "take (206, 200) and (200, 206) of other servers for success"},                            \
+        {"transports",         0,      RG_CLI_TEXT,                                                 \
+         &(remote).transports, "LIST", "of dc, rc, ofi: those that may be used, in order"},         \
+        {"device", 0, RG_CLI_TEXT, &(remote).device, "NAME", "RDMA device or libfabric provider"},  \
+        {"rdma-mtu", 0, RG_CLI_COUNT, &(remote).mtu, "BYTES", "path MTU of dc and rc; the port's"}, \
+        {"rdma-hop-limit", 0, RG_CLI_COUNT, &(remote).hop_limit, "N", "of dc and rc packets; 64"},  \
+        {"rdma-service-level", 0, RG_CLI_NUMBER, &(remote).service_level, "N", "of InfiniBand; 0"}, \
+        {"rdma-traffic-class", 0, RG_CLI_TEXT, &(remote).traffic_class, "N", "of dc and rc; auto"}, \
+        {"rdma-gid-index", 0, RG_CLI_TEXT, &(remote).gid_index, "N", "of the local GID; auto"},     \
+        {"part-size", 0, RG_CLI_SIZE, &(remote).part_size, "SIZE", "of multipart transfers; 64M"},  \
+        {"parallel", 0, RG_CLI_COUNT, &(remote).parallel, "N", "parts of one object in flight; 8"}, \
+        {"retries", 0, RG_CLI_RETRIES, &(remote).retries, "N", "of a request; 3"},                  \
+        {"no-retries", 0, RG_CLI_FLAG, &(remote).no_retries, NULL, "send each request once"},       \
+    {                                                                                               \
+        "timeout", 0, RG_CLI_COUNT, &(remote).timeout_s, "SECONDS", "without a byte moving; 30"     \
     }
 
 /* Opens a client; on failure prints one line and returns the exit status. */
@@ -131,6 +136,12 @@ bool rg_cli_is_url(const char *text);
 
 /* "s3://bucket/key", the key as it is: nothing is decoded. False when it is not one. */
 bool rg_cli_read_url(const char *text, struct rg_cli_url *ret_url);
+
+/* A word that is no path, as far as one can tell: what somebody writes who means s3://. */
+bool rg_cli_is_misspelt(const char *text);
+
+/* Says that `text` is not of the form `form` ("s3://BUCKET/KEY"), and why; RG_EXIT_USAGE. */
+int rg_cli_fail_url(const char *command, const char *text, const char *form);
 
 /* ---- Printing ---- */
 

@@ -25,13 +25,26 @@ void rg_cli_rm_help(struct rg_buf *out)
     rg_cli_help_options(options, out);
 }
 
+/* All words are looked at before anything is deleted. */
+static int check_words(int count, const char **words)
+{
+    struct rg_cli_url url;
+    for (int i = 0; i < count; i++) {
+        if (!rg_cli_read_url(words[i], &url) || !url.bucket[0] ||
+            (!asked.recursive && !url.key[0])) {
+            return rg_cli_fail_url("rm", words[i],
+                                   asked.recursive ? "s3://BUCKET/PREFIX"
+                                                   : "s3://BUCKET/KEY (-r deletes what is below)");
+        }
+    }
+    return RG_EXIT_OK;
+}
+
 static int remove_one(struct rg_client *client, const char *text)
 {
     struct rg_cli_url url;
     struct rg_failure failure;
-    if (!rg_cli_read_url(text, &url) || !url.key[0]) {
-        return rg_cli_fail_usage("rm", "\"%.100s\" is not s3://BUCKET/KEY", text);
-    }
+    (void)rg_cli_read_url(text, &url);
     if (rg_delete_object(client, url.bucket, url.key, &failure) < 0) {
         return rg_cli_fail_remote(&failure);
     }
@@ -46,9 +59,6 @@ static int remove_below(struct rg_client *client, const char *text)
 {
     struct rg_cli_place place;
     int status = rg_cli_read_place("rm", text, &place);
-    if (status == RG_EXIT_OK && !place.is_url) {
-        return rg_cli_fail_usage("rm", "\"%.100s\" is not s3://BUCKET/PREFIX", text);
-    }
     return status == RG_EXIT_OK
                ? rg_cli_remove_all(client, place.url.bucket, place.url.key, asked.verbose)
                : status;
@@ -63,6 +73,10 @@ int rg_cli_rm(int argc, const char **argv)
     }
     if (count == 0) {
         return rg_cli_fail_usage("rm", "expects s3://BUCKET/KEY");
+    }
+    status = check_words(count, argv);
+    if (status != RG_EXIT_OK) {
+        return status;
     }
     RG_CLEANUP(rg_cli_close) struct rg_client *client = NULL;
     status = rg_cli_open_plain(&asked.remote, &client);

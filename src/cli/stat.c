@@ -45,8 +45,11 @@ int rg_cli_stat(int argc, const char **argv)
     if (status != RG_EXIT_OK) {
         return status;
     }
-    if (count != 1 || !rg_cli_read_url(argv[0], &url) || !url.key[0]) {
+    if (count != 1) {
         return rg_cli_fail_usage("stat", "expects one s3://BUCKET/KEY");
+    }
+    if (!rg_cli_read_url(argv[0], &url) || !url.key[0]) {
+        return rg_cli_fail_url("stat", argv[0], "s3://BUCKET/KEY");
     }
     RG_CLEANUP(rg_cli_close) struct rg_client *client = NULL;
     struct rg_stat stat;

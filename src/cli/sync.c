@@ -32,7 +32,7 @@ static const struct rg_cli_option options[] = {
      "upload what symbolic links point to; else they are left out"},
     {"verbose", 'v', RG_CLI_FLAG, &asked.verbose, NULL,
      "a line for each object, with the path its bytes took"},
-    {"jobs", 'j', RG_CLI_NUMBER, &asked.jobs, "N", "objects at once; 8"},
+    {"jobs", 'j', RG_CLI_COUNT, &asked.jobs, "N", "objects at once; 8"},
     RG_CLI_REMOTE_OPTIONS(asked.remote),
     {NULL, 0, RG_CLI_FLAG, NULL, NULL, NULL},
 };
@@ -225,7 +225,8 @@ int rg_cli_sync(int argc, const char **argv)
     if (status != RG_EXIT_OK) {
         return status;
     }
-    if (count != 2 || (!rg_cli_is_url(argv[0]) && !rg_cli_is_url(argv[1]))) {
+    if (count != 2 || (!rg_cli_is_url(argv[0]) && !rg_cli_is_url(argv[1]) &&
+                       !rg_cli_is_misspelt(argv[0]) && !rg_cli_is_misspelt(argv[1]))) {
         return rg_cli_fail_usage("sync", "expects SRC and DST, and one of them as s3://...");
     }
     struct rg_cli_copy copy = {.from.fd = -1, .to.fd = -1, .resume = true};
