@@ -49,6 +49,7 @@ struct exchange {
     uint64_t source_at;
     uint64_t moved; /* of either body */
     size_t head_bytes;
+    bool head_ended; /* the empty line behind the fields came */
     curl_off_t seen; /* bytes on the wire when last looked */
     uint64_t seen_ms;
     unsigned sends;
@@ -303,7 +304,12 @@ static size_t on_header(char *text, size_t size, size_t count, void *context)
         exchange->too_large = true;
         return 0;
     }
-    rg_http_answer_take_line(exchange->answer, rg_span(text, size * count));
+    struct span line = rg_span(text, size * count);
+    bool is_end = rg_span_is(line, "\r\n") || rg_span_is(line, "\n");
+    /* Trailers of a chunked body come by here as well. */
+    exchange->head_ended =
+        is_end || (exchange->head_ended && !rg_span_starts(line, RG_SPAN_LITERAL("HTTP/")));
+    rg_http_answer_take_line(exchange->answer, line);
     return size * count;
 }
 
@@ -546,10 +552,31 @@ static CURLcode perform(CURL *handle)
     return code;
 }
 
-/* An answer without a body never reached on_write. */
+/* Whether the whole body of the request went out; a success that came before it is none. */
+static bool is_sent(const struct exchange *exchange)
+{
+    const struct rg_http_source *source = exchange->request->source;
+    curl_off_t sent = 0;
+    if (!source || exchange->answer->status / 100 != 2) {
+        return true;
+    }
+    (void)curl_easy_getinfo(exchange->handle, CURLINFO_SIZE_UPLOAD_T, &sent);
+    return sent >= 0 && (uint64_t)sent >= source->length;
+}
+
+/* An answer without a body never reached on_write. What libcurl lets pass is refused here. */
 static int finish(struct exchange *exchange, struct rg_failure *failure)
 {
     learn_status(exchange);
+    if (!exchange->head_ended) {
+        return rg_failure_set(failure, RG_STATUS_CONNECT,
+                              "The connection to the gateway broke: its answer was cut off.");
+    }
+    if (!is_sent(exchange)) {
+        return rg_failure_set(failure, RG_STATUS_SERVER,
+                              "The gateway answered %d before it had all bytes of the request.",
+                              exchange->answer->status);
+    }
     if (exchange->answer->twice[RG_ANSWER_CONTENT_LENGTH]) {
         return rg_failure_set(failure, RG_STATUS_SERVER, "The gateway's answer has two lengths.");
     }

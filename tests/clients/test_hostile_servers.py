@@ -14,7 +14,7 @@ SIZE = 4096
 CONTENT = data.content("hostile", SIZE)
 PART = 5 << 20
 # Without rails, which take longer to open than all that is tested, but where a test asks for them.
-REFUSED = ("--timeout", "1", "--no-retries", "--path", "http")
+REFUSED = ("--timeout", "20", "--no-retries", "--path", "http")
 
 
 def head(size=SIZE, **more):
@@ -26,11 +26,9 @@ def server_of(get, size=SIZE, **more):
     return Server(lambda request: head(size, **more) if request.method == "HEAD" else get(request))
 
 
-def fails(client, *words, within=30, **how):
-    """Runs a command that must fail, and soon; returns what it printed to stderr."""
-    began = time.monotonic()
-    done = client.run(*words, status=1, timeout=120, **how)
-    assert time.monotonic() - began < within, f"took {time.monotonic() - began:.1f} s"
+def fails(client, *words, **how):
+    """Runs a command that must fail, and has to end by itself; returns what it printed to stderr."""
+    done = client.run(*words, status=1, timeout=300, **how)
     message = done.stderr.decode()
     assert message.startswith("railgate: ") and len(message) < 5000, message
     assert not any(ord(c) < 0x20 and c != "\n" for c in message), message
@@ -106,15 +104,16 @@ def test_object_that_does_not_come(tmp_path, name):
 
 
 def test_chunked_and_slow_is_fine(tmp_path):
+    """Longer than the time that may pass without a byte; bytes move all the while."""
     def reply(request):
         yield answer(200, {"Transfer-Encoding": "chunked", "ETag": '"e"'})
-        for at in range(0, SIZE, 1024):
-            yield b"400\r\n" + CONTENT[at:at + 1024] + b"\r\n"
+        for at in range(0, SIZE, 512):
+            yield b"200\r\n" + CONTENT[at:at + 512] + b"\r\n"
             time.sleep(0.6)
         yield b"0\r\n\r\n"
 
     with server_of(reply) as server:
-        Client(server.endpoint, tmp_path).run("cp", *REFUSED, "s3://b/k", tmp_path / "out")
+        Client(server.endpoint, tmp_path).run("cp", *REFUSED, "--timeout", "4", "s3://b/k", tmp_path / "out")
     assert read(tmp_path / "out") == CONTENT
 
 
@@ -124,10 +123,11 @@ def test_silence(tmp_path, what):
 
     def reply(request):
         yield {"at once": b"", "in the head": whole[:20], "in the body": whole[:-100]}[what]
-        time.sleep(8)
+        server.stopped.wait(300)
 
     with server_of(reply) as server:
-        message = fails(Client(server.endpoint, tmp_path), "cp", *REFUSED, "s3://b/k", tmp_path / "out", within=7)
+        message = fails(Client(server.endpoint, tmp_path), "cp", *REFUSED, "--timeout", "1", "s3://b/k",
+                        tmp_path / "out")
     assert "Nothing came from the gateway for 1000 ms" in message
     assert not (tmp_path / "out").exists()
 
@@ -263,7 +263,7 @@ def test_listing_of_empty_pages(tmp_path):
                        % next(numbers))
 
     with store(listed) as server:
-        assert "circles" in fails(Client(server.endpoint, tmp_path), "ls", *REFUSED, "-r", "s3://b", within=90)
+        assert "circles" in fails(Client(server.endpoint, tmp_path), "ls", *REFUSED, "-r", "s3://b")
 
 
 PAGE = b"<ListBucketResult>%s</ListBucketResult>"
