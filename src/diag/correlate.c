@@ -233,6 +233,15 @@ static bool detail_has(const struct rg_event *event, const char *word)
     return memmem(event->record->text.ptr, event->record->text.len, needle.ptr, needle.len) != NULL;
 }
 
+/* A server's log does, sooner or later; boots, ports and NFS are everybody's. */
+static bool speaks_of_lustre(const struct rg_event *event)
+{
+    enum rg_layer layer = event->row->layer;
+    return (layer >= RG_LAYER_LND && layer <= RG_LAYER_RECOVERY) ||
+           (rg_row_is(event->row, "K-BOOT") && detail_has(event, "Build Version")) ||
+           rg_row_is(event->row, "CL-RING") || rg_row_is(event->row, "CL-MOVE");
+}
+
 static void learn(struct rg_correlation *correlation, const struct rg_event *event,
                   struct rg_run *run)
 {
@@ -241,6 +250,7 @@ static void learn(struct rg_correlation *correlation, const struct rg_event *eve
         rg_map_owns(map, run->speaker, run->nid_local, false);
     }
     bool about_client = run->trait.flags & RG_TRAIT_CLIENT;
+    map->hosts[rg_map_resolve(map, run->speaker)].lustre |= speaks_of_lustre(event);
     if (run->role == RG_ROLE_SERVER) {
         map->hosts[rg_map_resolve(map, run->speaker)].server = true;
     }

@@ -235,6 +235,7 @@ static void merge(struct rg_map *map, rg_host_id host, rg_host_id other)
     }
     into->server |= from->server;
     into->client |= from->client;
+    into->lustre |= from->lustre;
     into->mgs |= from->mgs;
     into->router |= from->router;
     into->inferred |= from->inferred;
@@ -319,7 +320,8 @@ static void bind_servers(struct rg_map *map)
     }
 }
 
-/* One host whose log is no client's, and one server NID that nobody has: they belong together. */
+/* One host whose log is no client's but has to do with Lustre, and one server NID that nobody has:
+ * they belong together. */
 static void bind_last_server(struct rg_map *map)
 {
     rg_host_id nameless = 0;
@@ -331,7 +333,7 @@ static void bind_last_server(struct rg_map *map)
         if (host->merged) {
             continue;
         }
-        if (host->node && !host->client && host->nid_count == 0) {
+        if (host->node && host->lustre && !host->client && host->nid_count == 0) {
             nameless = i;
             nameless_count++;
         } else if (!host->node && host->server) {

@@ -23,6 +23,7 @@ struct rg_map_host {
     size_t nid_count;
     bool server; /* serves targets, or said so */
     bool client;
+    bool lustre; /* its log speaks of Lustre, LNet or storage */
     bool mgs;
     bool router;        /* so the table of hosts says */
     rg_word rack;       /* so the table of hosts says; else 0 */

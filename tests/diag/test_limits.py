@@ -1,0 +1,254 @@
+"""Where each rule of correlation ends: the same story without the one thing that makes it a story."""
+import cluster
+
+from diagnosis import check, diagnose_text, english
+from test_scope import A, B, C, HOSTS, OLD, known, last, lost_by, with_hosts
+
+DOWN = "mlx5_core 0000:3b:00.0 ens1f0np0: Link down"
+BOOT = "Linux version 6.1.0-26-amd64"
+HUNG = "INFO: task ls:4037 blocked for more than 120 seconds."
+STOPPING = "Lustre: Failing over scr-OST0000"
+OWN_A = "LNet: Added LNI 192.0.2.11@o2ib [8/256/0/180]"
+COMES_BACK = ("Lustre: scr-OST0000: Client 939243e4-2f54-a96f-3cbb-9fcf55426e2e (at 192.0.2.101@o2ib) "
+              "reconnecting")
+
+
+def lines(node, at, *texts):
+    return "".join(cluster.line(node, at, text) for text in texts)
+
+
+def causes(text, *words):
+    return [one["cause"]["row"] for one in diagnose_text(text, *words)["incidents"]]
+
+
+# ---- What is one story. ----
+
+def test_hung_tasks_are_of_what_is_near():
+    assert causes(lines("gpu01", 0, DOWN) + lines("gpu01", 100, HUNG)) == ["NET-LINK"]
+    assert causes(lines("gpu01", 0, DOWN) + lines("gpu01", 3000, HUNG)) == ["NET-LINK", "K-HUNG"]
+    trouble = lines("oss1", 0, "LustreError: 1:0:(x.c:1:f()) scr-OST0000: failed to start transaction due to ENOSPC")
+    assert causes(trouble + lines("gpu01", 100, HUNG)) == ["BE-ENOSPC"]
+    assert causes(trouble + lines("gpu01", 3000, HUNG)) == ["BE-ENOSPC", "K-HUNG"]
+
+
+def test_clients_that_come_back_are_told_unless_something_near_says_why():
+    back = lines("oss1", 0, COMES_BACK)
+    disk = "blk_update_request: I/O error, dev sdr, sector 11721045128 op 0x0:(READ)"
+    assert causes(back) == ["CN-RECONNECTING"]
+    assert causes(back + lines("oss1", 2000, disk)) == ["CN-RECONNECTING", "BE-DISK"]
+    assert causes(lines("oss1", -60, disk) + back) == ["BE-DISK"]
+    # The start of a port is no reason.
+    assert causes(back + lines("oss1", 5, DOWN.replace("down", "up"))) == ["CN-RECONNECTING"]
+
+
+def test_the_slow_death_of_a_device_is_one_story():
+    hour = 3600
+    assert causes(lines("gpu01", 0, DOWN) + lines("gpu01", 3 * hour, DOWN)) == ["NET-LINK"]
+    assert causes(lines("gpu01", 0, DOWN) + lines("gpu01", 5 * hour, DOWN)) == ["NET-LINK"] * 2
+    # Another device, or another boot, is another story.
+    assert causes(lines("gpu01", 0, DOWN) + lines("gpu01", 3 * hour, DOWN.replace("ens1f0np0", "ens2"))) == \
+        ["NET-LINK"] * 2
+    assert causes(lines("gpu01", 0, DOWN) + lines("gpu01", hour, BOOT) + lines("gpu01", 3 * hour, DOWN)) == \
+        ["NET-LINK"] * 2
+
+
+def test_a_node_whose_link_failed_long_ago_is_a_witness():
+    """gpu01 loses the server too: so it is not gpu02's own link."""
+    lost = cluster.gone("gpu01", 5, "scr-OST0000", A) + cluster.gone("gpu02", 5, "scr-OST0000", A)
+    both = lines("gpu02", 0, DOWN) + lines("gpu01", -1, DOWN.replace("ens1", "ens9")) + lost
+    assert causes(known("gpu01", "gpu02") + both)[-1:] == ["NET-LINK"]
+    long_ago = known("gpu01", "gpu02") + lines("gpu01", -7200, DOWN.replace("ens1", "ens9"))
+    found = diagnose_text(long_ago + lines("gpu02", 0, DOWN) + lost)["incidents"]
+    assert [one["cause"]["row"] for one in found][-2:] == ["NET-LINK", "PT-EXPIRE-SLOW"]
+    check(found[-1], scope="target")
+    rebooted = known("gpu01", "gpu02") + lines("gpu01", -200, DOWN.replace("ens1", "ens9")) + lines("gpu01", -190, BOOT)
+    found = diagnose_text(rebooted + lines("gpu02", 0, DOWN) + lost)["incidents"]
+    assert [one["cause"]["row"] for one in found][-2:] == ["NET-LINK", "PT-EXPIRE-SLOW"]
+
+
+def test_a_slow_server_waits_for_a_client_that_broke_just_then():
+    broke = lines("gpu05", -2990, "LNet: Added LNI 192.0.2.105@o2ib [8/256/0/180]")
+    broke += lines("gpu05", 0, "Out of memory: Killed process 4411 (python3) total-vm:98000000kB")
+    busy = ("Lustre: scr-OST0000: Client 939243e4-2f54-a96f-3cbb-9fcf55426e2e (at 192.0.2.105@o2ib) refused "
+            "connection, still busy with 5 references")
+    assert causes(broke + lines("oss1", 20, busy)) == ["K-OOM"]
+    assert causes(broke + lines("oss1", 2000, busy)) == ["K-OOM", "CN-BUSY"]
+
+
+def test_servers_that_answer_are_not_lost_with_those_that_do_not():
+    text = known("gpu01", "gpu02")
+    text += cluster.gone("gpu01", 0, "scr-OST0000", A) + cluster.gone("gpu01", 0, "scr-OST0002", B)
+    check(last(diagnose_text(text)), scope="node", element_has="gpu01")
+    answer = lines("gpu01", 1, f"LustreError: 11-0: scr-OST0003-osc-ffff88100aa0000: operation obd_ping to node {B} "
+                               "failed: rc = -107")
+    found = [one for one in diagnose_text(text + answer)["incidents"] if not one["self_healed"]]
+    assert len(found) == 2 and {one["scope"] for one in found} <= {"pair", "unknown", "server"}
+
+
+def test_evictions_far_apart_are_two_stories():
+    def evicted(at, nid):
+        return cluster.silent_client("oss1", at, "scr-OST0000", f"9392430{at}-2f54", nid)
+
+    assert len(causes(evicted(0, "192.0.2.101@o2ib") + evicted(10, "192.0.2.102@o2ib"))) == 1
+    assert len(causes(evicted(0, "192.0.2.101@o2ib") + evicted(1000, "192.0.2.102@o2ib"))) == 2
+
+
+# ---- What is a cause. ----
+
+def server_restarts(at):
+    return lines("oss1", OLD, OWN_A) + lines("oss1", at, BOOT) + lines("oss1", at + 1, OWN_A)
+
+
+def test_a_start_explains_what_was_away_until_then():
+    lost = cluster.gone("gpu01", 0, "scr-OST0000", A) + cluster.gone("gpu02", 0, "scr-OST0000", A)
+    check(last(diagnose_text(server_restarts(600) + lost)), cause="K-BOOT", scope="server", element_has="oss1")
+    # Before, and up since.
+    assert causes(server_restarts(-600) + lost)[-1] == "PT-EXPIRE-SLOW"
+    # So late that it is another story.
+    assert causes(server_restarts(2 * 86400) + lost)[-1] == "PT-EXPIRE-SLOW"
+
+
+def test_an_order_explains_what_begins_with_it():
+    def at(seconds):
+        text = lines("oss1", OLD, OWN_A) + lines("oss1", seconds, STOPPING)
+        return causes(text + cluster.gone("gpu01", 0, "scr-OST0000", A))[-1]
+
+    assert at(-60) == at(10) == "TG-FAILOVER"
+    assert at(-600) == at(60) == "PT-EXPIRE-SLOW"
+    # On the same node, whose clock is the same, it comes first.
+    inactive = ("Lustre: setting import scr-OST0000_UUID INACTIVE by administrator request")
+    lost = cluster.gone("gpu01", 0, "scr-OST0000", A)
+    assert causes(lines("gpu01", 1, inactive) + lost) == ["PT-ADMIN-INACTIVE"]
+    assert causes(lines("gpu01", 12, inactive) + lost) == ["PT-EXPIRE-SLOW"]
+
+
+# ---- Scopes. ----
+
+def test_a_client_that_restarted():
+    text = lines("gpu01", OLD, "LNet: Added LNI 192.0.2.101@o2ib [8/256/0/180]")
+    text += cluster.silent_client("oss1", 0, "scr-OST0000", "939243e4-2f54", "192.0.2.101@o2ib")
+    text += lines("gpu01", 100, BOOT, "LNet: Added LNI 192.0.2.101@o2ib [8/256/0/180]")
+    check(last(diagnose_text(text)), cause="K-BOOT", scope="node", element_has="gpu01", data="lost")
+
+
+def test_one_target_that_was_mounted_again():
+    text = lines("oss1", OLD, OWN_A) + cluster.gone("gpu01", 0, "scr-OST0000", A)
+    text += lines("oss1", 60, "Lustre: scr-OST0000: Will be in recovery for at least 2:30, or until 1 client reconnects")
+    check(last(diagnose_text(text)), cause="RC-START", scope="target", element_has="scr-OST0000")
+    text += cluster.gone("gpu01", 1, "scr-OST0001", A)
+    check(last(diagnose_text(text)), cause="RC-START", scope="server", element_has="oss1")
+
+
+def test_an_administrator_evicts_from_several_targets():
+    text = "".join(lines("oss1", index, "Lustre: 4217:0:(genops.c:1714:obd_export_evict_by_uuid()) "
+                         f"scr-OST000{index}: evicting 939243e4-2f54-a96f-3cbb-9fcf55426e2e at adminstrative request")
+                   for index in range(2))
+    check(last(diagnose_text(text)), cause="EX-EVICT-ADMIN", scope="server", element_has="oss1",
+          headline_has="ordered oss1 to evict")
+
+
+def test_nobody_back_means_really_nobody():
+    def over(clients, back, evicted):
+        return last(diagnose_text(lines("mds1", 0, f"Lustre: scr-MDT0000: Recovery over after 5:00, of {clients} "
+                                                   f"clients {back} recovered and {evicted} were evicted.")))
+
+    incident = over(10, 0, 10)
+    check(incident, scope="fabric", headline_has="None of the 10 clients", data="lost")
+    assert "10 of 10 clients were evicted" in english(incident["data_reasons"])
+    assert "3 of 10 clients were evicted" in english(over(10, 7, 3)["data_reasons"])
+    assert over(10, 7, 3)["scope"] != "fabric" and over(1, 0, 1)["scope"] != "fabric"
+
+
+def test_a_server_that_lost_others():
+    text = known("gpu01", "gpu02")
+    for index, nid in enumerate((A, B)):
+        text += cluster.gone("mds1", index, f"scr-OST000{index * 2}", nid).replace("-osc-ffff88100aa0000", "-osc-MDT0000")
+    check(last(diagnose_text(text)), scope="server", element_has="mds1", nature="network")
+
+
+def test_processes_that_hang_in_the_rdma_stack():
+    frames = (" ib_get_eth_speed+0x65/0x190 [ib_core]", " ptlrpc_queue_wait+0x7d/0x230 [ptlrpc]")
+    incident = last(diagnose_text(lines("gpu01", 0, HUNG, frames[0])))
+    check(incident, cause="K-HUNG", scope="node", element_has="gpu01", nature="host")
+    check(last(diagnose_text(lines("gpu01", 0, HUNG, *frames))), cause="K-HUNG", scope="unknown")
+    check(last(diagnose_text(lines("gpu01", 0, HUNG))), scope="unknown")
+
+
+def test_only_a_log_with_something_of_lustre_may_be_the_servers():
+    """The one log that is no client's is the server's, by elimination: not any log."""
+    lost = cluster.gone("gpu01", 0, "scr-OST0000", A)
+
+    def role(text):
+        found = diagnose_text(lost + text)
+        return {node["name"]: node["role"] for node in found["nodes"]}["box"], [one["cause"]["row"] for one in found["incidents"]]
+
+    disk = lines("box", -1, "blk_update_request: I/O error, dev sdr, sector 11721045128 op 0x0:(READ)")
+    assert role(disk) == ("server", ["BE-DISK"])
+    assert role(lines("box", 60, "Lustre: Lustre: Build Version: 2.15.5")) == ("server", ["K-BOOT"])
+    for line in (DOWN, BOOT, "nfs: server 198.51.100.7 not responding, still trying"):
+        told, rows_told = role(lines("box", 60, line))
+        assert told != "server" and "PT-EXPIRE-SLOW" in rows_told, line
+
+
+def test_nfs_of_another_time_or_node_accuses_nobody():
+    nfs = "nfs: server 198.51.100.7 not responding, still trying"
+    lost = cluster.gone("gpu01", 0, "scr-OST0000", A)
+
+    def lustre(text):
+        return next(one for one in diagnose_text(text)["incidents"] if one["cause"]["row"] != "NFS-NR")
+
+    check(lustre(lines("gpu01", 2, nfs) + lost), scope="node")
+    check(lustre(lines("gpu01", -200, nfs) + lost), scope="unknown")
+    check(lustre(lines("gpu02", 2, nfs) + lost), scope="unknown")
+    text = known("gpu01", "gpu02", "gpu03") + lost
+    check(last(diagnose_text(text)), scope="pair")
+    found = diagnose_text(text + lines("gpu01", 2, nfs))["incidents"]
+    assert [one["scope"] for one in found if one["cause"]["row"] == "PT-EXPIRE-SLOW"][-1] == "node"
+
+
+def test_a_client_that_reads_damaged_data():
+    bad = ("LustreError: 133-1: scr-OST0000-osc-ffff88: BAD READ CHECKSUM: from 192.0.2.11@o2ib inode "
+           "[0x200000401:0x5:0x0] object 0x0:1234 extent [0-1048575], client aa/aa, server bb, cksum_type 4")
+    incident = last(diagnose_text(lines("gpu01", 0, bad)))
+    check(incident, cause="CK-READ", data="delayed", headline_has="hecksum")
+
+
+def test_an_answer_where_the_log_of_the_server_is_here():
+    error = lines("gpu01", 0, f"LustreError: 11-0: scr-OST0000-osc-ffff88100aa0000: operation ost_write to node {A} "
+                              "failed: rc = -5")
+    check(last(diagnose_text(error)), scope="unknown", undecided_has="192.0.2.11@o2ib")
+    server = lines("oss1", OLD, OWN_A)
+    check(last(diagnose_text(server + error)), scope="server", element_has="oss1", nature="server")
+
+
+def test_one_rack_of_clients_that_servers_complain_of(tmp_path):
+    def gone(servers, clients):
+        return "".join(cluster.silent_client(server, 0, f"scr-OST000{server[-1]}", f"9392430{client}-2f54",
+                                             f"192.0.2.10{client}@o2ib")
+                       for server in servers for client in clients)
+
+    quiet = lines("gpu03", OLD, "LNet: Added LNI 192.0.2.103@o2ib [8/256/0/180]") + cluster.healthy("gpu03", OLD, "scr-OST0000", A)
+    check(last(with_hosts(tmp_path, quiet + gone(("oss1", "oss2"), (1, 2)))), scope="rack", element_has="r7",
+          evidence_has="gpu03")
+    check(last(with_hosts(tmp_path, quiet + gone(("oss1", "oss2"), (1, 2, 3)))), scope="fabric")
+    assert last(with_hosts(tmp_path, quiet + gone(("oss1",), (1, 2))))["scope"] != "rack"
+
+
+def test_no_rack_where_one_is_unknown(tmp_path):
+    text = known("gpu01", "gpu02", "gpu03") + lost_by(("gpu01", "gpu02"))
+    check(last(with_hosts(tmp_path, text)), scope="rack")
+    check(last(with_hosts(tmp_path, text, HOSTS.replace("gpu02 client r7", "gpu02 client"))), scope="fabric")
+    # The witness must have had Lustre to complain of, and a rack.
+    check(last(with_hosts(tmp_path, text, HOSTS.replace("gpu03 client r8", "gpu03 client"))), scope="fabric")
+    silent = known("gpu01", "gpu02") + lines("gpu03", OLD, "usb 1-1: new device") + lost_by(("gpu01", "gpu02"))
+    check(last(with_hosts(tmp_path, silent)), scope="fabric", undecided_has="r7")
+
+
+def test_the_same_hour_is_told_of_the_same_trouble_only():
+    def day(index, target, nid):
+        return cluster.gone("gpu01", index * 86400, target, nid) + cluster.restored("gpu01", index * 86400 + 90, target, nid)
+
+    same = "".join(day(index, "scr-OST0000", A) for index in range(3))
+    other = "".join(day(index, f"scr-OST000{index}", (A, B, C)[index]) for index in range(3))
+    assert "time of day" in english(last(diagnose_text(same))["evidence"])
+    assert "time of day" not in english(last(diagnose_text(other))["evidence"])
