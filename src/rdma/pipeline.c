@@ -48,7 +48,7 @@ struct run {
     uint64_t next_sink;   /* piece to hand on next */
     struct staged slots[RG_LEASE_SLOTS_MAX];
     size_t slot_count;
-    bool refused;         /* the lane took no post since the last wait */
+    bool refused;         /* the lane took no post, and nothing has changed since */
     uint64_t deadline_ns; /* 0: none */
     struct busy_time disk, wire;
 };
@@ -207,36 +207,57 @@ static struct staged *find_turn(struct run *run)
     return NULL;
 }
 
-static int start_sources(struct run *run, struct rg_error *err)
+/* Stages the next piece, when there is a slot for it and, on the network, a place. */
+static int start_source(struct run *run, bool *ret_any, struct rg_error *err)
 {
-    struct staged *staged;
-    while (run->next_source < run->pieces && (staged = find_free(run))) {
-        staged->piece = run->next_source;
-        int rc = start_side(run, staged, run->is_put, SLOT_FOR_SOURCE, err);
-        if (rc < 0) {
-            return rc == -RG_LIMIT ? 0 : rc;
-        }
-        run->next_source++;
+    struct staged *staged = run->next_source < run->pieces ? find_free(run) : NULL;
+    *ret_any = false;
+    if (!staged || (run->is_put && run->refused)) {
+        return 0;
     }
+    staged->piece = run->next_source;
+    int rc = start_side(run, staged, run->is_put, SLOT_FOR_SOURCE, err);
+    if (rc < 0) {
+        return rc == -RG_LIMIT ? 0 : rc;
+    }
+    run->next_source++;
+    *ret_any = true;
     return 0;
 }
 
-static int start_sinks(struct run *run, struct rg_error *err)
+/* Hands the next piece on, when it is there. */
+static int start_sink(struct run *run, bool *ret_any, struct rg_error *err)
 {
-    struct staged *staged;
-    while ((staged = find_turn(run))) {
-        int rc = start_side(run, staged, !run->is_put, SLOT_FOR_SINK, err);
-        if (rc < 0) {
-            return rc == -RG_LIMIT ? 0 : rc;
-        }
-        run->next_sink++;
-        /* Meanwhile the bytes are on their way; they are only read, on both sides. */
-        rc = consume(run, staged, err);
-        if (rc < 0) {
-            return rc;
-        }
+    struct staged *staged = find_turn(run);
+    *ret_any = false;
+    if (!staged || (!run->is_put && run->refused)) {
+        return 0;
     }
-    return 0;
+    int rc = start_side(run, staged, !run->is_put, SLOT_FOR_SINK, err);
+    if (rc < 0) {
+        return rc == -RG_LIMIT ? 0 : rc;
+    }
+    run->next_sink++;
+    *ret_any = true;
+    /* Meanwhile the bytes are on their way; they are only read, on both sides. */
+    return consume(run, staged, err);
+}
+
+/*
+ * Starts one operation of either kind. The network's comes first: it needs this thread no more, but
+ * a file operation may (what is in the page cache is copied by whoever asks for it), and so does
+ * the consumer. One of each, so that the network is looked at again after every piece.
+ */
+static int start_one_each(struct run *run, bool *ret_any, struct rg_error *err)
+{
+    bool first = false;
+    bool second = false;
+    int rc = run->is_put ? start_source(run, &first, err) : start_sink(run, &first, err);
+    if (rc == 0) {
+        rc = run->is_put ? start_sink(run, &second, err) : start_source(run, &second, err);
+    }
+    *ret_any = rc == 0 && (first || second);
+    return rc;
 }
 
 /* ---- Ending operations ---- */
@@ -337,22 +358,17 @@ static int end_posts(struct run *run, const struct rg_completion *ended, size_t 
     return 0;
 }
 
-/* Waits until network or file system have moved on, or a slice of time is over. */
-static int wait_for_any(struct run *run, struct rg_error *err)
+/* Takes what the network has done; waits for that, or for `wake_fd`, if `timeout_ms` is not 0. */
+static int take_posts(struct run *run, int wake_fd, uint32_t timeout_ms, struct rg_error *err)
 {
-    const struct rg_transfer *transfer = run->transfer;
-    bool is_idle = transfer->lane->outstanding == 0;
-    if (is_idle && !run->refused) {
-        rg_disk_wait(transfer->disk, SLICE_MS);
-        return 0;
-    }
     struct rg_completion ended[RG_LEASE_SLOTS_MAX];
     struct rg_error error;
     size_t count = 0;
-    int wake_fd = rg_disk_in_flight(transfer->disk) > 0 ? rg_disk_fd(transfer->disk) : -1;
-    int rc = rg_lane_wait(transfer->lane, ended, RG_ARRAY_LENGTH(ended), wake_fd,
-                          is_idle ? REFUSED_SLICE_MS : SLICE_MS, &count, &error);
-    run->refused = false;
+    int rc = rg_lane_wait(run->transfer->lane, ended, RG_ARRAY_LENGTH(ended), wake_fd, timeout_ms,
+                          &count, &error);
+    if (count > 0 || timeout_ms > 0) {
+        run->refused = false;
+    }
     if (rc == -RG_TIMED_OUT) {
         return 0;
     }
@@ -365,31 +381,36 @@ static int wait_for_any(struct run *run, struct rg_error *err)
     return end_posts(run, ended, count, err);
 }
 
+/* Waits until network or file system have moved on, or a slice of time is over. */
+static int wait_for_any(struct run *run, struct rg_error *err)
+{
+    const struct rg_transfer *transfer = run->transfer;
+    bool is_idle = transfer->lane->outstanding == 0;
+    if (is_idle && !run->refused) {
+        rg_disk_wait(transfer->disk, SLICE_MS);
+        return 0;
+    }
+    int wake_fd = rg_disk_in_flight(transfer->disk) > 0 ? rg_disk_fd(transfer->disk) : -1;
+    return take_posts(run, wake_fd, is_idle ? REFUSED_SLICE_MS : SLICE_MS, err);
+}
+
 static int move(struct run *run, struct rg_error *err)
 {
     while (run->report->bytes < run->transfer->length) {
+        bool started = false;
+        bool ended = false;
         int rc = check_time(run, err);
+        if (rc == 0) {
+            rc = start_one_each(run, &started, err);
+        }
+        if (rc == 0) {
+            rc = end_files(run, &ended, err);
+        }
+        if (rc == 0 && run->report->bytes < run->transfer->length) {
+            rc = started || ended ? take_posts(run, -1, 0, err) : wait_for_any(run, err);
+        }
         if (rc < 0) {
             return rc;
-        }
-        rc = start_sources(run, err);
-        if (rc < 0) {
-            return rc;
-        }
-        rc = start_sinks(run, err);
-        if (rc < 0) {
-            return rc;
-        }
-        bool any;
-        rc = end_files(run, &any, err);
-        if (rc < 0) {
-            return rc;
-        }
-        if (!any && run->report->bytes < run->transfer->length) {
-            rc = wait_for_any(run, err);
-            if (rc < 0) {
-                return rc;
-            }
         }
     }
     return 0;
