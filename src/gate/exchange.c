@@ -119,6 +119,8 @@ void rg_exchange_reset(struct rg_exchange *exchange)
     exchange->stream_ended = false;
     exchange->peer_gone = false;
     exchange->keepalive_ms = 0;
+    exchange->held_ns = 0;
+    exchange->hung = false;
 }
 
 static void lock(const struct rg_exchange *exchange)
@@ -169,12 +171,19 @@ void rg_exchange_run_here(struct rg_exchange *exchange)
     unlock(exchange);
 }
 
+/* With the lock held: when a handler that does nothing more is to be given up. */
+static uint64_t hung_from_ns(const struct rg_exchange *exchange)
+{
+    uint64_t silent_ns = exchange->progress_ns + (uint64_t)exchange->handler_timeout_ms * 1000000u;
+    return RG_MAX(silent_ns, exchange->held_ns);
+}
+
 bool rg_exchange_hangs_here(struct rg_exchange *exchange)
 {
     lock(exchange);
-    uint64_t limit_ns = (uint64_t)exchange->handler_timeout_ms * 1000000u;
     bool hangs = exchange->runs_here && !exchange->returned && !exchange->given_up &&
-                 rg_clock_ns() - exchange->progress_ns >= limit_ns;
+                 rg_clock_ns() >= hung_from_ns(exchange);
+    exchange->hung = exchange->hung || hangs;
     unlock(exchange);
     return hangs;
 }
@@ -206,9 +215,9 @@ static enum rg_await await(struct rg_exchange *exchange,
         if (exchange->aborted) {
             return RG_AWAIT_ABORTED;
         }
-        uint64_t deadline_ns =
-            exchange->progress_ns + (uint64_t)exchange->handler_timeout_ms * 1000000u;
+        uint64_t deadline_ns = hung_from_ns(exchange);
         if (rg_clock_ns() >= deadline_ns) {
+            exchange->hung = true;
             return RG_AWAIT_HUNG;
         }
         exchange->connection_waits = true;
@@ -556,6 +565,30 @@ bool rg_http_given_up(const struct rg_http_request *request)
     bool given_up = request->exchange->given_up;
     unlock(request->exchange);
     return given_up;
+}
+
+uint64_t rg_http_started_ms(const struct rg_http_request *request)
+{
+    return request->exchange->started_ns / 1000000u;
+}
+
+bool rg_http_hold(struct rg_http_request *request, uint64_t until_ms)
+{
+    struct rg_exchange *exchange = request->exchange;
+    lock(exchange);
+    bool granted = !exchange->given_up && !exchange->hung;
+    exchange->held_ns = granted ? until_ms * 1000000u : exchange->held_ns;
+    unlock(exchange);
+    return granted;
+}
+
+void rg_http_release(struct rg_http_request *request)
+{
+    struct rg_exchange *exchange = request->exchange;
+    lock(exchange);
+    exchange->held_ns = 0;
+    exchange->progress_ns = rg_clock_ns();
+    unlock(exchange);
 }
 
 /* With the lock held. */

@@ -89,6 +89,8 @@ struct rg_exchange {
     bool peer_gone;
     unsigned keepalive_ms;
     uint64_t progress_ns; /* when the worker last did something */
+    uint64_t held_ns;     /* until then it is not given up; 0: not held */
+    bool hung;            /* it did nothing for handler_timeout_ms, and is about to be given up */
     void *user;
     void (*release_user)(void *user);
 };

@@ -173,6 +173,18 @@ void *rg_http_user(const struct rg_http_request *request);
  * still runs; in the handler, that its answer will reach nobody. */
 bool rg_http_given_up(const struct rg_http_request *request);
 
+/* When its first byte was there; monotonic, as rg_clock_ms. */
+uint64_t rg_http_started_ms(const struct rg_http_request *request);
+
+/*
+ * For what must not go on once the request is answered, as bytes on their way to the client's
+ * memory. Until `until_ms` (as rg_clock_ms), by which the handler will have ended it by itself, the
+ * connection does not give the handler up. False: it has done so, or is about to: do not begin.
+ * rg_http_release, from the same thread, ends it, and counts as a sign of life.
+ */
+bool rg_http_hold(struct rg_http_request *request, uint64_t until_ms);
+void rg_http_release(struct rg_http_request *request);
+
 /*
  * Reads the next bytes of the body (transfer coding removed, aws-chunked not). *ret_len is 0 at the
  * end. The first call lets a client that sent Expect: 100-continue go on, so a handler that answers

@@ -252,6 +252,19 @@ static const char *untouched_reason(int rc)
     }
 }
 
+uint64_t rg_plane_deadline(const struct rg_plane_transfer *transfer, int64_t budget_ms)
+{
+    uint64_t begun_ms = transfer->begun_ms ? transfer->begun_ms : rg_clock_ms();
+    return begun_ms + (uint64_t)budget_ms;
+}
+
+uint32_t rg_plane_wait(const struct rg_planes *planes, uint64_t deadline_ms)
+{
+    uint64_t now_ms = rg_clock_ms();
+    uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
+    return (uint32_t)RG_MIN(left_ms, (uint64_t)planes->settings->rdma_queue_wait);
+}
+
 int rg_plane_pump(struct rg_planes *planes, struct rg_plane *plane, const struct rg_plane_way *way,
                   const struct rg_plane_transfer *transfer, struct rg_transfer_report *ret_report,
                   struct rg_error *err)
@@ -300,7 +313,7 @@ int rg_plane_run(struct rg_planes *planes, struct rg_plane *plane, const struct 
 static int move(struct rg_planes *planes, const struct rg_plane_transfer *transfer,
                 struct rg_plane_result *result, struct rg_error *err)
 {
-    uint64_t deadline_ms = rg_clock_ms() + (uint64_t)planes->settings->rdma_budget;
+    uint64_t deadline_ms = rg_plane_deadline(transfer, planes->settings->rdma_budget);
     const struct rg_rdma_window *window = transfer->window;
     uint8_t peer[16];
     bool is_known = rg_window_peer(window, peer);
@@ -308,8 +321,8 @@ static int move(struct rg_planes *planes, const struct rg_plane_transfer *transf
         rg_planes_choose(planes, carries, window, is_known ? peer : NULL, transfer->arrival);
     RG_ASSERT(plane);
     struct rg_lease lease = {0};
-    int rc = rg_pool_lease_for(plane->pool, transfer->window,
-                               (uint32_t)planes->settings->rdma_queue_wait, &lease, err);
+    int rc = rg_pool_lease_for(plane->pool, transfer->window, rg_plane_wait(planes, deadline_ms),
+                               &lease, err);
     if (rc < 0) {
         const char *reason = rc == -RG_LIMIT       ? "no-lane"
                              : rc == -RG_CANCELLED ? "stopping"
@@ -335,6 +348,9 @@ int rg_planes_move(struct rg_planes *planes, const struct rg_plane_transfer *tra
     const char *reason = rg_planes_objection(planes, transfer->window, transfer->length);
     if (reason) {
         return rg_planes_decline(planes, ret_result, reason, err);
+    }
+    if (rg_clock_ms() >= rg_plane_deadline(transfer, planes->settings->rdma_budget)) {
+        return rg_planes_decline(planes, ret_result, "too-slow", err);
     }
     if (!rg_planes_enter(planes, transfer->account)) {
         return rg_planes_decline(planes, ret_result, "account-limit", err);

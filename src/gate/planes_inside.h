@@ -80,6 +80,10 @@ struct rg_plane_way {
     uint64_t deadline_ms; /* monotonic */
 };
 
+/* When a transfer must be over (rg_clock_ms), and how long it may wait for a lane or a session. */
+uint64_t rg_plane_deadline(const struct rg_plane_transfer *transfer, int64_t budget_ms);
+uint32_t rg_plane_wait(const struct rg_planes *planes, uint64_t deadline_ms);
+
 /* Moves the bytes, no more: nothing is counted. Errors of rg_pipeline_get. */
 int rg_plane_pump(struct rg_planes *planes, struct rg_plane *plane, const struct rg_plane_way *way,
                   const struct rg_plane_transfer *transfer, struct rg_transfer_report *ret_report,

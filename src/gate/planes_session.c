@@ -124,7 +124,7 @@ static int move_on(struct rg_planes *planes, struct rg_session *session,
 {
     struct rg_plane *plane = plane_of(planes, session);
     struct rg_lease place = {0};
-    int rc = rg_pool_lease(plane->pool, (uint32_t)planes->settings->rdma_queue_wait, &place, err);
+    int rc = rg_pool_lease(plane->pool, rg_plane_wait(planes, deadline_ms), &place, err);
     if (rc < 0) {
         return rg_planes_decline(planes, result, reason_of(rc), err);
     }
@@ -143,14 +143,14 @@ static int move_on(struct rg_planes *planes, struct rg_session *session,
 int rg_planes_move_by_session(struct rg_planes *planes, const struct rg_plane_transfer *transfer,
                               struct rg_plane_result *result, struct rg_error *err)
 {
-    uint64_t deadline_ms = rg_clock_ms() + (uint64_t)planes->settings->rdma_budget;
+    uint64_t deadline_ms = rg_plane_deadline(transfer, planes->settings->rdma_budget);
     struct rg_session_id id;
     struct rg_session *session;
     if (!rg_session_id_parse(rg_span_text(transfer->window->session), &id)) {
         return rg_planes_decline(planes, result, "no-session", err);
     }
     int rc = rg_sessions_take(planes->sessions, transfer->account, &id,
-                              (uint32_t)planes->settings->rdma_queue_wait, &session, err);
+                              rg_plane_wait(planes, deadline_ms), &session, err);
     if (rc < 0) {
         return rg_planes_decline(planes, result, reason_of(rc), err);
     }
@@ -160,11 +160,6 @@ int rg_planes_move_by_session(struct rg_planes *planes, const struct rg_plane_tr
 }
 
 /* ---- hipobj-rc-v2: GET ---- */
-
-static uint64_t push_deadline(const struct rg_planes *planes)
-{
-    return rg_clock_ms() + (uint64_t)planes->settings->rdma_push_budget;
-}
 
 static uint32_t left_until(uint64_t deadline_ms)
 {
@@ -184,6 +179,23 @@ static int busy(struct rg_error *err)
     return rg_failf(err, RG_SLOW_DOWN, "Too many RDMA transfers are under way. Send READY again.");
 }
 
+/* What ended a transfer; the network has the first word. */
+static enum rg_cause cause_of(struct rg_session *session, int rc, enum rg_cause otherwise)
+{
+    enum rg_cause cause = rg_session_lane(session)->cause;
+    if (cause != RG_CAUSE_NONE) {
+        return cause;
+    }
+    switch (-rc) {
+    case RG_RDMA_TIMED_OUT:
+        return RG_CAUSE_TOO_SLOW;
+    case RG_CANCELLED:
+        return RG_CAUSE_CANCELLED;
+    default:
+        return otherwise;
+    }
+}
+
 static int pump_push(struct rg_planes *planes, struct rg_plane *plane,
                      const struct rg_plane_way *way, struct rg_session *session,
                      const struct rg_plane_transfer *transfer, struct rg_error *err)
@@ -201,7 +213,7 @@ static int pump_push(struct rg_planes *planes, struct rg_plane *plane,
         rc = rg_fail(err, RG_RDMA_TIMED_OUT);
     }
     if (rc < 0 && report.cause == RG_CAUSE_NONE) {
-        report.cause = rg_session_lane(session)->cause;
+        report.cause = cause_of(session, rc, RG_CAUSE_OTHER);
     }
     rg_plane_count(plane, transfer, &report, rc == 0);
     return rc;
@@ -213,9 +225,9 @@ static int send_push(struct rg_planes *planes, struct rg_session *session,
 {
     struct rg_plane *plane = plane_of(planes, session);
     struct rg_lease place = {0};
-    uint64_t deadline_ms = push_deadline(planes);
+    uint64_t deadline_ms = rg_plane_deadline(transfer, planes->settings->rdma_push_budget);
     memcpy(result->path, plane->path, sizeof result->path);
-    int rc = rg_pool_lease(plane->pool, (uint32_t)planes->settings->rdma_queue_wait, &place, err);
+    int rc = rg_pool_lease(plane->pool, rg_plane_wait(planes, deadline_ms), &place, err);
     if (rc < 0) {
         return rc == -RG_LIMIT ? busy(err) : rc;
     }
@@ -317,16 +329,18 @@ static int take_push(struct rg_planes *planes, struct rg_session *session,
     struct rg_transfer_report report = {0};
     struct span bytes = RG_SPAN_EMPTY;
     memcpy(result->path, plane->path, sizeof result->path);
+    uint64_t deadline_ms = rg_plane_deadline(transfer, planes->settings->rdma_push_budget);
     uint64_t start_ns = rg_clock_ns();
-    int rc =
-        rg_session_await_push(session, (uint32_t)planes->settings->rdma_push_budget, &bytes, err);
+    int rc = rg_session_await_push(session, left_until(deadline_ms), &bytes, err);
     report.wire_ns = rg_clock_ns() - start_ns;
+    enum rg_cause otherwise = RG_CAUSE_OTHER;
     if (rc == 0) {
         rc = store_push(session, transfer, bytes, &report, err);
+        otherwise = RG_CAUSE_STORAGE;
     }
     report.wall_ns = rg_clock_ns() - start_ns;
     report.bytes = bytes.len;
-    report.cause = rg_session_lane(session)->cause;
+    report.cause = rc < 0 ? cause_of(session, rc, otherwise) : RG_CAUSE_NONE;
     rg_plane_count(plane, transfer, &report, rc == 0);
     return rc;
 }

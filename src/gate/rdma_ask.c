@@ -4,6 +4,7 @@
 #include "gate/rdma_ask.h"
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "gate/planes.h"
 #include "gate/rdma_file.h"
 #include "gate/rdma_session.h"
@@ -278,11 +279,33 @@ int rg_rdma_look(struct rg_call *call, struct rg_error *err)
 
 /* ---- Moving ---- */
 
+/* What the lane's flush may take once the budget is over. */
+#define FLUSH_MS 1000u
+
+int rg_rdma_hold(struct rg_call *call, int64_t budget_ms, struct rg_error *err)
+{
+    uint64_t until_ms = rg_http_started_ms(call->http) + (uint64_t)budget_ms;
+    until_ms = RG_MAX(until_ms, rg_clock_ms()) + FLUSH_MS;
+    return rg_http_hold(call->http, until_ms) ? 0 : rg_fail(err, RG_CANCELLED);
+}
+
 static void note_moved(struct rg_call *call, uint64_t bytes, const char *path)
 {
     call->rdma.moved = bytes;
     snprintf(call->rdma.path, sizeof call->rdma.path, "%s", path);
     rg_call_add_moved(call, bytes);
+}
+
+static int move(struct rg_call *call, const struct rg_plane_transfer *transfer,
+                struct rg_plane_result *ret_result, struct rg_error *err)
+{
+    *ret_result = (struct rg_plane_result){0};
+    int rc = rg_rdma_hold(call, call->settings->rdma_budget, err);
+    if (rc == 0) {
+        rc = rg_planes_move(call->gate->planes, transfer, ret_result, err);
+        rg_http_release(call->http);
+    }
+    return rc;
 }
 
 int rg_rdma_send(struct rg_call *call, int fd, const struct rg_range *range, struct rg_error *err)
@@ -303,11 +326,12 @@ int rg_rdma_send(struct rg_call *call, int fd, const struct rg_range *range, str
         .length = range->length,
         .file = file,
         .file_offset = range->offset,
+        .begun_ms = rg_http_started_ms(call->http),
         .arrival = rg_http_local(call->http),
         .account = call->account.access_key,
     };
     struct rg_plane_result result;
-    int rc = rg_planes_move(call->gate->planes, &transfer, &result, err);
+    int rc = move(call, &transfer, &result, err);
     if (rc == 0) {
         note_moved(call, range->length, result.path);
         return 0;
@@ -344,13 +368,14 @@ int rg_rdma_receive(struct rg_call *call, struct rg_body *body, struct rg_writin
         .window = &call->rdma.window,
         .length = length,
         .file = file,
+        .begun_ms = rg_http_started_ms(call->http),
         .arrival = rg_http_local(call->http),
         .account = call->account.access_key,
         .consume = see_bytes,
         .consume_context = body,
     };
     struct rg_plane_result result;
-    int rc = rg_planes_move(call->gate->planes, &transfer, &result, err);
+    int rc = move(call, &transfer, &result, err);
     if (rc == -RG_RDMA_NOT_SUPPORTED) {
         return answer_decline(call, result.reason, err);
     }

@@ -38,6 +38,13 @@ int rg_rdma_send(struct rg_call *call, int fd, const struct rg_range *range, str
 int rg_rdma_receive(struct rg_call *call, struct rg_body *body, struct rg_writing *writing,
                     struct rg_error *err);
 
+/*
+ * To be called before bytes are moved for at most `budget_ms` from the request's arrival on: from
+ * here to rg_http_release the request is not answered by anybody else, so that nothing is written
+ * to the client's memory after an answer. RG_CANCELLED: it has been answered, and nothing may move.
+ */
+int rg_rdma_hold(struct rg_call *call, int64_t budget_ms, struct rg_error *err);
+
 /* For a verb that answers with `status` and object bytes, whichever way they went:
  * x-railgate-path, x-amz-rdma-reply and the count of bytes. */
 void rg_rdma_answer(struct rg_call *call, int status);

@@ -654,13 +654,19 @@ int rg_push_send(struct rg_call *call, int fd, const struct rg_range *range, str
         .length = range->length,
         .file = file,
         .file_offset = range->offset,
+        .begun_ms = rg_http_started_ms(call->http),
         .account = call->account.access_key,
         .consume = hashes ? hash_bytes : NULL,
         .consume_context = &hasher,
     };
     struct rg_plane_result result;
+    rc = rg_rdma_hold(call, call->settings->rdma_push_budget, err);
+    if (rc < 0) {
+        return rc;
+    }
     rc = rg_planes_push_send(call->gate->planes, RG_TAKE(call->rdma.session), &transfer, &result,
                              err);
+    rg_http_release(call->http);
     rc = end_move(call, rc, range->length, &result, err);
     return rc < 0 ? rc : finish_hash(call, &hasher, err);
 }
@@ -708,13 +714,19 @@ int rg_push_receive(struct rg_call *call, struct rg_body *body, struct rg_writin
         .use = call->operation == RG_OP_UPLOAD_PART ? RG_PLANE_PART : RG_PLANE_PUT,
         .length = length,
         .file = file,
+        .begun_ms = rg_http_started_ms(call->http),
         .account = call->account.access_key,
         .consume = fd < 0 ? store_bytes : see_bytes,
         .consume_context = &receiving,
     };
     struct rg_plane_result result;
+    rc = rg_rdma_hold(call, call->settings->rdma_push_budget, err);
+    if (rc < 0) {
+        return rc;
+    }
     rc = rg_planes_push_take(call->gate->planes, RG_TAKE(call->rdma.session), &transfer, &result,
                              err);
+    rg_http_release(call->http);
     rc = end_move(call, rc, transfer.length, &result, err);
     if (rc == 0 && fd >= 0) {
         rc = rg_store_writer_written(writing->store, writing->writer, transfer.length, err);

@@ -307,6 +307,9 @@ static int end_file(struct run *run, const struct rg_disk_done *done, struct rg_
         wanted += piece_skew(run, staged->piece);
     }
     end(&run->disk);
+    if (done->os_errno || done->bytes != wanted) {
+        run->report->cause = RG_CAUSE_STORAGE;
+    }
     if (done->os_errno) {
         return rg_fail_storage(err, done->os_errno, "The file cannot be %s",
                                run->is_put ? "written" : "read");
@@ -333,6 +336,12 @@ static int end_files(struct run *run, bool *ret_any, struct rg_error *err)
     return 0;
 }
 
+static unsigned long long busy_ms(const struct busy_time *busy)
+{
+    uint64_t now_ns = busy->in_flight > 0 ? rg_clock_ns() - busy->since_ns : 0;
+    return (unsigned long long)(busy->total_ns + now_ns) / 1000000;
+}
+
 static int check_time(const struct run *run, struct rg_error *err)
 {
     const struct rg_transfer *transfer = run->transfer;
@@ -340,8 +349,12 @@ static int check_time(const struct run *run, struct rg_error *err)
         return rg_fail(err, RG_CANCELLED);
     }
     if (run->deadline_ns && rg_clock_ns() >= run->deadline_ns) {
-        return rg_failf(err, RG_TIMED_OUT, "The transfer did not finish within %" PRIu32 " ms.",
-                        transfer->budget_ms);
+        return rg_failf(err, RG_TIMED_OUT,
+                        "The transfer did not end within its time: %" PRIu64 " of %" PRIu64
+                        " bytes in %" PRIu32 " ms, with the file busy for %llu ms and the network "
+                        "for %llu ms.",
+                        run->report->bytes, transfer->length, transfer->budget_ms,
+                        busy_ms(&run->disk), busy_ms(&run->wire));
     }
     return 0;
 }
@@ -455,17 +468,30 @@ static void release_slots(struct run *run, bool is_quiet)
     run->slot_count = 0;
 }
 
+/* What ended a transfer whose network has nothing to say about it. */
+static enum rg_cause cause_of(int rc)
+{
+    switch (-rc) {
+    case RG_TIMED_OUT:
+        return RG_CAUSE_TOO_SLOW;
+    case RG_CANCELLED:
+        return RG_CAUSE_CANCELLED;
+    default:
+        return RG_CAUSE_OTHER;
+    }
+}
+
 /*
  * The lane is flushed before the file system is waited for: whatever hangs there, the peer's memory
  * is safe from here on.
  */
-static void abandon(struct run *run)
+static void abandon(struct run *run, int rc)
 {
     struct rg_lane *lane = run->transfer->lane;
     struct rg_transfer_report *report = run->report;
     report->broke = lane->broke;
     if (report->cause == RG_CAUSE_NONE) {
-        report->cause = lane->cause;
+        report->cause = lane->cause != RG_CAUSE_NONE ? lane->cause : cause_of(rc);
     }
     unsigned quiet = 0;
     if (rg_lane_flush(lane, &quiet, NULL) < 0) {
@@ -528,7 +554,7 @@ static int run_transfer(const struct rg_transfer *transfer, bool is_put,
     report->disk_ns = run.disk.total_ns;
     report->wire_ns = run.wire.total_ns;
     if (rc < 0) {
-        abandon(&run);
+        abandon(&run, rc);
     } else {
         release_slots(&run, true);
     }

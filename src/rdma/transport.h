@@ -61,6 +61,9 @@ enum rg_broke { RG_BROKE_NOTHING, RG_BROKE_OPERATION, RG_BROKE_CONNECTION, RG_BR
     X(SHORT, "short", "fewer bytes moved than were asked for")                                     \
     X(PORT_DOWN, "port-down", "the port is not active")                                            \
     X(DEVICE_GONE, "device-gone", "the device was removed or failed")                              \
+    X(TOO_SLOW, "too-slow", "the transfer did not end within its time")                            \
+    X(STORAGE, "storage", "the file could not be read or written")                                 \
+    X(CANCELLED, "cancelled", "the client gave the transfer up, or the gateway ends")              \
     X(OTHER, "other", "an error of the provider without a class of its own")
 
 enum rg_cause {
