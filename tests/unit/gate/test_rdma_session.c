@@ -128,6 +128,17 @@ static int begin_narrow(void **state)
     return begin_with(make_narrow);
 }
 
+static void limit_the_account(void)
+{
+    set(RG_SETTING_rdma_sessions_account_max, "2");
+    set(RG_SETTING_rdma_staging_max, "4M");
+}
+
+static int begin_limited(void **state)
+{
+    return begin_with(limit_the_account);
+}
+
 static void turn_off(void)
 {
     set(RG_SETTING_rdma, "off");
@@ -654,6 +665,21 @@ static void prepare_is_checked_as_the_object_would_be(void **state)
     assert_int_equal(mock.lanes_open, 0);
 }
 
+/* rdma-staging-account-max is 1M, rdma-staging-max is more. */
+static void one_account_stages_no_more_than_its_share(void **state)
+{
+    struct sending sending = preparing("PUT", "/bucket/key", "2097152");
+    expect(&sending, 413, "EntityTooLarge");
+    struct prepared prepared;
+    sending = preparing("PUT", "/bucket/key", "1048576");
+    prepare(&sending, &prepared);
+    sending = preparing("PUT", "/bucket/other", "1");
+    expect(&sending, 503, "SlowDown");
+    cancel(&prepared);
+    prepare(&sending, &prepared);
+    cancel(&prepared);
+}
+
 static void malformed_requests_are_refused(void **state)
 {
     static const struct {
@@ -852,13 +878,16 @@ static void without_rdma_all_is_declined(void **state)
 
 int main(void)
 {
-#define TEST(function)        cmocka_unit_test_setup_teardown(function, begin, end)
-#define NARROW_TEST(function) cmocka_unit_test_setup_teardown(function, begin_narrow, end)
+#define TEST(function)         cmocka_unit_test_setup_teardown(function, begin, end)
+#define LIMITED_TEST(function) cmocka_unit_test_setup_teardown(function, begin_limited, end)
+#define NARROW_TEST(function)  cmocka_unit_test_setup_teardown(function, begin_narrow, end)
     const struct CMUnitTest tests[] = {
         TEST(an_object_goes_by_a_session),
         TEST(a_broken_transfer_costs_the_session),
         TEST(connect_is_strict),
         NARROW_TEST(sessions_have_a_ceiling),
+        LIMITED_TEST(sessions_have_a_ceiling),
+        LIMITED_TEST(one_account_stages_no_more_than_its_share),
         TEST(an_object_is_pushed),
         TEST(an_object_is_sent),
         TEST(prepare_is_checked_as_the_object_would_be),
