@@ -360,6 +360,7 @@ static int open_provider(struct rg_planes *planes, struct span name,
         rc = read_address(settings->rdma_address, &rest, &rail, err);
         if (rc == 0) {
             rc = open_one(planes, RG_TRANSPORT_OFI, name, &rail, summary, err);
+            rc = rc < 0 ? rg_error_context(err, "setting rdma-address") : 0;
         }
         if (rc < 0) {
             return rc;

@@ -216,7 +216,8 @@ static void refuses_addresses_that_cannot_be(void **state)
     for (size_t i = 0; i < RG_ARRAY_LENGTH(rows); i++) {
         set(RG_SETTING_rdma_address, rows[i][0]);
         int rc = try_open();
-        if (rc != -RG_SETTING || !strstr(world.err.message, rows[i][1])) {
+        if (rc != -RG_SETTING || !strstr(world.err.message, rows[i][1]) ||
+            !strstr(world.err.message, "rdma-address")) {
             fail_msg("%s: %d, \"%s\"", rows[i][0], rc, world.err.message);
         }
         assert_null(world.planes);
