@@ -109,6 +109,22 @@ def wait_for_lane(gateway, client, is_leased=True, seconds=20):
     return False
 
 
+def stop_in_the_middle(gateway, *ends):
+    """A client that stands still with bytes of both directions behind it and before it. One that stood still
+    before the first has not connected, and is given up after three seconds."""
+    for attempt in range(8):
+        client = start_client(gateway, *RDMA, "--part-size", "1G", "--no-retries", "--timeout", "600", *ends)
+        if wait_for_lane(gateway, client):
+            time.sleep(0.03 * attempt)
+            client.send_signal(signal.SIGSTOP)
+            time.sleep(4.5)
+            if total(gateway, "railgate_rdma_lanes", 'state="leased"'):
+                return client
+            client.send_signal(signal.SIGCONT)
+        client.wait(120)
+    raise AssertionError("no transfer was caught in its middle")
+
+
 @pytest.mark.parametrize("way", ["PUT", "GET"])
 @pytest.mark.parametrize("then", ["dies", "goes on"])
 def test_a_client_that_stands_still(start, tmp_path, way, then):
