@@ -31,10 +31,10 @@
 /* Peers that one shm endpoint may meet before it is renewed; each window may bring a new one. */
 #define RG_OFI_SHM_PEERS 200
 
+/* A name: prefix, role, '-', 32 hex digits. */
 #define RG_OFI_SHM_DIRECTORY   "/dev/shm"
 #define RG_OFI_SHM_PREFIX      "railgate-"
-#define RG_OFI_SHM_NAME_LENGTH (sizeof RG_OFI_SHM_PREFIX - 1 + 2 + 32) /* prefix, role, '-', hex   \
-                                                                        */
+#define RG_OFI_SHM_NAME_LENGTH (sizeof RG_OFI_SHM_PREFIX - 1 + 2 + 32)
 
 /* ---- The library (ofi_library.c) ---- */
 
