@@ -70,29 +70,30 @@ static const char *const mount_words[] = {
     [RG_MOUNT_HANGS] = "hangs",
 };
 
-static const char *mount_name(const struct rg_admin *admin)
+/* Paths, and what the system says, may be no UTF-8. */
+static json_t *json_text(const char *text)
 {
-    return admin->config.store->place ? admin->config.store->place : "";
+    json_t *string = json_string(text);
+    return string ? string : json_string("(not UTF-8)");
 }
 
-static json_t *describe_mount(const struct rg_admin *admin, const struct rg_health_view *view)
+/* `context` is the array it goes into. */
+static void describe_mount(void *context, const struct rg_mount_view *view)
 {
     char since[32];
-    struct rg_metrics_sample sample = {0};
     format_time(view->since, since, sizeof since);
-    admin->config.sample(admin->config.context, &sample);
-    json_t *mount = json_pack("{s:s, s:s, s:s, s:f}", "mount", mount_name(admin), "state",
-                              mount_words[view->mount], "since", since, "seconds", view->seconds);
+    json_t *mount = json_pack("{s:o, s:s, s:s, s:f, s:I, s:I}", "mount", json_text(view->place),
+                              "state", mount_words[view->state], "since", since, "seconds",
+                              view->seconds, "requests_waiting", (json_int_t)view->requests,
+                              "workers_stuck", (json_int_t)view->given_up);
     if (mount && view->message[0]) {
-        /* Paths may be no UTF-8. */
-        json_t *message = json_string(view->message);
-        json_object_set_new(mount, "error", message ? message : json_string("(not UTF-8)"));
+        json_object_set_new(mount, "error", json_text(view->message));
     }
-    if (mount) {
-        json_object_set_new(mount, "requests_waiting", json_integer(sample.http.requests));
-        json_object_set_new(mount, "workers_stuck", json_integer(sample.http.stuck));
+    if (mount && view->given_up) {
+        format_time(view->given_up_since, since, sizeof since);
+        json_object_set_new(mount, "stuck_since", json_string(since));
     }
-    return mount;
+    json_array_append_new(context, mount);
 }
 
 static json_t *describe_rail(const struct rg_plane_state *state)
@@ -104,8 +105,7 @@ static json_t *describe_rail(const struct rg_plane_state *state)
         "slots_in_use", (json_int_t)state->slab.slots_in_use, "slots",
         (json_int_t)state->slab.slots_total, "pinned_bytes", (json_int_t)state->slab.locked_bytes);
     if (rail && !state->pool.up) {
-        json_t *reason = json_string(state->pool.reason);
-        json_object_set_new(rail, "reason", reason ? reason : json_string("(not UTF-8)"));
+        json_object_set_new(rail, "reason", json_text(state->pool.reason));
     }
     return rail;
 }
@@ -155,10 +155,11 @@ static void answer_ready(struct rg_http_request *request, const struct rg_admin 
 {
     struct rg_health_view view;
     rg_health_look(admin->config.health, &view);
-    json_t *mount = describe_mount(admin, &view);
-    json_t *document = json_pack(
-        "{s:s, s:s, s:[o?], s:o?}", "status", view.ready ? "ready" : "not ready", "gateway",
-        gateway_words[view.gateway], "mounts", mount, "rdma", describe_rdma(admin));
+    json_t *mounts = json_array();
+    rg_health_mounts(admin->config.health, describe_mount, mounts);
+    json_t *document =
+        json_pack("{s:s, s:s, s:o?, s:o?}", "status", view.ready ? "ready" : "not ready", "gateway",
+                  gateway_words[view.gateway], "mounts", mounts, "rdma", describe_rdma(admin));
     answer_json(request, view.ready ? 200 : 503, document);
 }
 
@@ -177,6 +178,7 @@ static void answer_metrics(struct rg_http_request *request, const struct rg_admi
     struct rg_health_view view;
     rg_health_look(admin->config.health, &view);
     admin->config.sample(admin->config.context, &sample);
+    sample.health = admin->config.health;
     sample.ready = view.ready;
     sample.probe_failures = view.failures;
     sample.probe_hang_seconds = view.mount == RG_MOUNT_HANGS ? view.seconds : 0;

@@ -22,7 +22,6 @@ struct rg_admin;
 /* All borrowed until rg_admin_close. */
 struct rg_admin_config {
     const struct rg_settings *settings;
-    const struct rg_store *store;
     struct rg_health *health;
     struct rg_metrics *metrics;
     /* Fills in what only the gateway knows; `context` is handed to it. */

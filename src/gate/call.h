@@ -35,6 +35,8 @@
 #include <stdint.h>
 
 struct rg_buffers;
+struct rg_health;
+struct rg_mount;
 struct rg_patience;
 struct rg_planes;
 struct rg_session;
@@ -49,6 +51,7 @@ struct rg_gate {
     struct rg_accounts *accounts;
     struct rg_buffers *buffers;
     struct rg_patience *patience;
+    struct rg_health *health;              /* borrowed; NULL: mounts are not watched */
     struct rg_planes *planes;              /* borrowed; NULL: none, as with rdma off */
     uint8_t token_key[RG_TOKEN_KEY_BYTES]; /* of continuation tokens, the same on every gateway */
     char host_id[64];                      /* x-amz-id-2 */
@@ -78,6 +81,7 @@ struct rg_rdma_ask {
 
 /* Further elements of an error document, and its size. */
 #define RG_CALL_DETAILS_MAX     10u
+#define RG_CALL_MOUNTS_MAX      2u /* that a request is counted on: its own, its source's */
 #define RG_CALL_ERROR_BYTES_MAX (1u << 20)
 
 struct rg_call {
@@ -109,6 +113,9 @@ struct rg_call {
     pthread_mutex_t lock;
     struct rg_outcome outcome; /* under the lock: a connection's thread may read it any time */
     bool settled;              /* the outcome is final */
+    struct rg_mount *mounts[RG_CALL_MOUNTS_MAX]; /* under the lock, too */
+    size_t mount_count;
+    bool given_up; /* the answer was given without this thread */
 };
 
 typedef int rg_verb(struct rg_call *call, struct rg_error *err);
@@ -137,6 +144,9 @@ int rg_call_encoding(struct rg_call *call, bool *ret_url, struct rg_error *err);
 
 /* The owner of everything, for documents. */
 struct rg_xml_owner rg_call_owner(const struct rg_call *call);
+
+/* The request goes on to where that key is: counts it there, until the verb has ended. */
+void rg_call_enter_mount(struct rg_call *call, struct span bucket, struct span key);
 
 /* Answers with a document; RG_OUT_OF_MEMORY when it did not fit into its buffer. */
 int rg_call_answer_xml(struct rg_call *call, int status, const struct rg_buf *document,

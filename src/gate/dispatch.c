@@ -11,6 +11,7 @@
 #include "gate/authenticate.h"
 #include "gate/body.h"
 #include "gate/call.h"
+#include "gate/health.h"
 #include "gate/patience.h"
 #include "gate/rdma_ask.h"
 #include "gate/rdma_session.h"
@@ -121,9 +122,23 @@ int rg_gate_new(const struct rg_settings *settings, struct rg_store *store,
     return 0;
 }
 
-void rg_gate_watch(struct rg_gate *gate, bool (*mount_hangs)(void *context), void *context)
+/* There is no sense in waiting for what is on a mount that hangs. */
+static bool is_hopeless(struct rg_http_request *request)
 {
-    rg_patience_watch(gate->patience, mount_hangs, context);
+    struct rg_call *call = rg_http_user(request);
+    bool hopeless = false;
+    pthread_mutex_lock(&call->lock);
+    for (size_t i = 0; i < call->mount_count; i++) {
+        hopeless = hopeless || rg_mount_hangs(call->mounts[i]);
+    }
+    pthread_mutex_unlock(&call->lock);
+    return hopeless;
+}
+
+void rg_gate_watch(struct rg_gate *gate, struct rg_health *health)
+{
+    gate->health = health;
+    rg_patience_watch(gate->patience, is_hopeless);
 }
 
 void rg_gate_set_planes(struct rg_gate *gate, struct rg_planes *planes)
@@ -471,6 +486,54 @@ static _Atomic unsigned *share_of(const struct rg_call *call)
     return &call->gate->shares[(hash ^ (hash >> 32)) % RG_GATE_SHARES];
 }
 
+/* Mounts of one request are few; what is on the same twice is counted there once. */
+void rg_call_enter_mount(struct rg_call *call, struct span bucket, struct span key)
+{
+    if (!call->gate->health) {
+        return;
+    }
+    struct rg_mount *mount = rg_health_enter(call->gate->health, bucket, key);
+    pthread_mutex_lock(&call->lock);
+    bool counted = call->mount_count == RG_CALL_MOUNTS_MAX;
+    for (size_t i = 0; i < call->mount_count; i++) {
+        counted = counted || call->mounts[i] == mount;
+    }
+    if (!counted) {
+        call->mounts[call->mount_count++] = mount;
+        if (call->given_up) {
+            rg_mount_give_up(mount);
+        }
+    }
+    pthread_mutex_unlock(&call->lock);
+    if (counted) {
+        rg_mount_leave(mount, false);
+    }
+}
+
+static void leave_mounts(struct rg_call *call)
+{
+    pthread_mutex_lock(&call->lock);
+    for (size_t i = 0; i < call->mount_count; i++) {
+        rg_mount_leave(call->mounts[i], call->given_up);
+    }
+    call->mount_count = 0;
+    pthread_mutex_unlock(&call->lock);
+}
+
+void rg_dispatch_given_up(struct rg_http_request *request)
+{
+    struct rg_call *call = rg_http_user(request);
+    if (!call) {
+        return;
+    }
+    pthread_mutex_lock(&call->lock);
+    for (size_t i = 0; i < call->mount_count && !call->given_up; i++) {
+        rg_mount_give_up(call->mounts[i]);
+    }
+    call->given_up = true;
+    pthread_mutex_unlock(&call->lock);
+}
+
 /* Counts the request in. Two that come at once may both get the last place. */
 static int enter_share(struct rg_call *call, struct rg_error *err)
 {
@@ -513,7 +576,9 @@ int rg_dispatch_run(struct rg_call *call, struct rg_error *err)
     if (rc < 0) {
         return rc;
     }
+    rg_call_enter_mount(call, call->bucket, call->key);
     rc = run_verb(call, err);
+    leave_mounts(call);
     leave_share(call);
     return rc;
 }

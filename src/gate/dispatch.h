@@ -25,9 +25,10 @@ struct rg_gate;
 int rg_gate_new(const struct rg_settings *settings, struct rg_store *store,
                 struct rg_gate **ret_gate, struct rg_error *err);
 
-/* Slow answers are kept alive only while `mount_hangs` (which answers at once) says no. Before the
- * first request; `context` is borrowed until the last one is over. */
-void rg_gate_watch(struct rg_gate *gate, bool (*mount_hangs)(void *context), void *context);
+/* Requests are counted on the mounts they are on, and slow answers kept alive only while none of
+ * these hangs. Before the first request; borrowed until the last one is over. */
+struct rg_health;
+void rg_gate_watch(struct rg_gate *gate, struct rg_health *health);
 
 /* Bytes of requests with a token go by these. Before the first request; borrowed until the last one
  * is over. Without it, or with NULL, they are declined as with rdma off. */
@@ -45,6 +46,10 @@ void rg_dispatch(struct rg_http_request *request, void *context);
 void rg_dispatch_busy(struct rg_http_request *request, void *context);
 void rg_dispatch_hung(struct rg_http_request *request, void *context);
 void rg_dispatch_refused(struct rg_http_request *request, void *context);
+
+/* The request is over, but its handler still runs (rg_http_given_up): it counts as such from now
+ * on. */
+void rg_dispatch_given_up(struct rg_http_request *request);
 
 /*
  * What a request was and what became of it. Static strings, or copies: valid by themselves, so that

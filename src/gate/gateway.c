@@ -154,6 +154,9 @@ static void handle_done(struct rg_http_request *request, const struct rg_http_do
 {
     struct rg_gateway *gateway = context;
     struct rg_outcome outcome;
+    if (rg_http_given_up(request)) {
+        rg_dispatch_given_up(request);
+    }
     rg_dispatch_outcome(request, &outcome);
     count(gateway, &outcome, done);
     if (gateway->access_log) {
@@ -256,20 +259,12 @@ static int open_admin(struct rg_gateway *gateway, struct rg_error *err)
 {
     struct rg_admin_config config = {
         .settings = gateway->settings,
-        .store = gateway->store,
         .health = gateway->health,
         .metrics = gateway->metrics,
         .sample = sample,
         .context = gateway,
     };
     return rg_admin_open(&config, &gateway->admin, err);
-}
-
-static bool mount_hangs(void *context)
-{
-    struct rg_health_view view;
-    rg_health_look(context, &view);
-    return view.mount == RG_MOUNT_HANGS;
 }
 
 static int open_all(struct rg_gateway *gateway, struct rg_error *err)
@@ -281,7 +276,7 @@ static int open_all(struct rg_gateway *gateway, struct rg_error *err)
     rc = rc < 0 ? rc : rg_health_start(gateway->store, &health, &gateway->health, err);
     rc = rc < 0 ? rc : rg_health_wait(gateway->health, FIRST_PROBE_MS, err);
     if (rc == 0) {
-        rg_gate_watch(gateway->gate, mount_hangs, gateway->health);
+        rg_gate_watch(gateway->gate, gateway->health);
     }
     rc = rc < 0 ? rc : open_listener(gateway, err);
     rc = rc < 0 ? rc : open_admin(gateway, err);

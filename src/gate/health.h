@@ -1,12 +1,15 @@
 /*
- * Whether the gateway can serve: its own state, and whether the mount below answers. One thread
- * asks the store every second and may hang with it; another watches the first, so that whoever
- * wants to know is answered at once.
+ * Whether the gateway can serve: its own state, and whether the file systems below answer: the one
+ * that the store stands on, and those that are mounted in it. Each is asked every second by a
+ * thread of its own, which may hang with it; another thread watches all of these, so that whoever
+ * wants to know is answered at once. It also counts which requests are on which file system, so
+ * that one that hangs shows in what it holds up.
  */
 #ifndef RG_GATE_HEALTH_H
 #define RG_GATE_HEALTH_H
 
 #include "base/error.h"
+#include "base/span.h"
 #include "store/store.h"
 
 #include <stdbool.h>
@@ -14,6 +17,7 @@
 #include <time.h>
 
 struct rg_health;
+struct rg_mount; /* a file system that is asked */
 
 enum rg_gateway_state { RG_GATEWAY_STARTING, RG_GATEWAY_SERVING, RG_GATEWAY_DRAINING };
 
@@ -30,12 +34,21 @@ struct rg_health_config {
 };
 
 struct rg_health_view {
-    bool ready; /* serving, and the mount is well */
+    bool ready; /* serving, and the mount that the store stands on is well */
     enum rg_gateway_state gateway;
-    enum rg_mount_state mount;
-    struct timespec since;              /* when the mount came into this state, wall clock */
+    enum rg_mount_state mount; /* of that one */
+    double seconds;            /* for how long it has been in this state */
+    uint64_t failures;         /* times that a probe failed or hung, of all mounts */
+};
+
+struct rg_mount_view {
+    const char *place; /* the directory, as messages name it */
+    enum rg_mount_state state;
+    struct timespec since;              /* when it came into this state, wall clock */
     double seconds;                     /* how long ago that was */
-    uint64_t failures;                  /* times that a probe failed or hung */
+    unsigned requests;                  /* in progress on it, those given up not among them */
+    unsigned given_up;                  /* answered without the thread that is still on it */
+    struct timespec given_up_since;     /* given_up > 0: since when there have been such */
     char message[RG_ERROR_MESSAGE_MAX]; /* FAILS: with what */
 };
 
@@ -46,11 +59,30 @@ int rg_health_start(struct rg_store *store, const struct rg_health_config *confi
 void rg_health_set(struct rg_health *health, enum rg_gateway_state state);
 void rg_health_look(struct rg_health *health, struct rg_health_view *ret_view);
 
-/* Waits until the mount has answered once: RG_STORAGE_HUNG, or what the probe failed with. */
+/* Shows each mount, the one that the store stands on first. `show` must not call back, nor keep the
+ * view. */
+void rg_health_mounts(struct rg_health *health,
+                      void (*show)(void *context, const struct rg_mount_view *view), void *context);
+
+/* Waits until the mount that the store stands on has answered once: RG_STORAGE_HUNG, or what the
+ * probe failed with. */
 int rg_health_wait(struct rg_health *health, unsigned timeout_ms, struct rg_error *err);
 
-/* False when a probe is inside the store and does not end within `timeout_ms`; it may be called
- * again then. NULL is fine. */
+/* False when a probe is inside the store and does not end within `timeout_ms`, or a request is; it
+ * may be called again then. NULL is fine. */
 bool rg_health_stop(struct rg_health *health, unsigned timeout_ms);
+
+/* ---- Requests ---- */
+
+/* Counts a request on the mount where that key is (an empty one: the bucket), until
+ * rg_mount_leave. */
+struct rg_mount *rg_health_enter(struct rg_health *health, struct span bucket, struct span key);
+
+/* The request has been answered without the thread that is on the mount. */
+void rg_mount_give_up(struct rg_mount *mount);
+void rg_mount_leave(struct rg_mount *mount, bool given_up);
+
+/* Whether that mount hangs, or the one that all stands on. Answers at once. */
+bool rg_mount_hangs(struct rg_mount *mount);
 
 #endif

@@ -367,6 +367,50 @@ static void write_copies(const uint64_t values[RG_COPY_USED_COUNT], const char *
     }
 }
 
+/* ---- Mounts ---- */
+
+struct mount_writer {
+    enum family family;
+    struct rg_buf *out;
+};
+
+static void write_mount_value(const struct mount_writer *writer, const char *place,
+                              const char *state, double value)
+{
+    rg_buf_add_text(writer->out, families[writer->family].name);
+    add_label(writer->out, "{", "mount", rg_span_text(place));
+    if (state) {
+        add_label(writer->out, ",", "state", rg_span_text(state));
+    }
+    rg_buf_addf(writer->out, "} %.17g\n", value);
+}
+
+static void write_mount(void *context, const struct rg_mount_view *view)
+{
+    const struct mount_writer *writer = context;
+    switch (writer->family) {
+    case FAMILY_MOUNT_WELL:
+        write_mount_value(writer, view->place, NULL, view->state == RG_MOUNT_WELL);
+        break;
+    case FAMILY_MOUNT_HANG_SECONDS:
+        write_mount_value(writer, view->place, NULL,
+                          view->state == RG_MOUNT_HANGS ? view->seconds : 0);
+        break;
+    default:
+        write_mount_value(writer, view->place, "in_progress", view->requests);
+        write_mount_value(writer, view->place, "given_up", view->given_up);
+        break;
+    }
+}
+
+static void write_mounts(struct rg_health *health, enum family family, struct rg_buf *out)
+{
+    struct mount_writer writer = {.family = family, .out = out};
+    if (health) {
+        rg_health_mounts(health, write_mount, &writer);
+    }
+}
+
 static void write_family(struct rg_metrics *metrics, const struct rg_metrics_sample *sample,
                          enum family family, struct rg_buf *out)
 {
@@ -391,6 +435,11 @@ static void write_family(struct rg_metrics *metrics, const struct rg_metrics_sam
         break;
     case FAMILY_COPY_BYTES:
         write_copies(sample->store.copy_bytes, name, out);
+        break;
+    case FAMILY_MOUNT_WELL:
+    case FAMILY_MOUNT_HANG_SECONDS:
+    case FAMILY_MOUNT_REQUESTS:
+        write_mounts(sample->health, family, out);
         break;
     default:
         write_operations(metrics, family, name, out);

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "gate/health.h"
 #include "gate/http.h"
 #include "gate/planes.h"
 #include "store/store.h"
@@ -34,6 +35,7 @@ struct rg_metrics_sample {
     bool ready;
     struct rg_http_counters http;
     struct rg_store_counters store;
+    struct rg_health *health; /* NULL: mounts are not watched */
     struct rg_planes *planes; /* NULL: none */
     const char *host;         /* JSON of rg_gateway_set_host, borrowed; NULL: none */
     uint64_t sweeps;

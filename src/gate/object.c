@@ -355,6 +355,7 @@ int rg_copy_source_open(struct rg_call *call, const struct rg_copy_source *sourc
     struct rg_conditions conditions;
     rg_conditions_read(call->headers, call->header_count, RG_CONDITIONS_COPY_SOURCE,
                        rg_clock_wall().tv_sec, &conditions);
+    rg_call_enter_mount(call, source->bucket, source->key);
     int rc = rg_object_open(call, source->bucket, source->key, ret_opened, err);
     if (rc == -RG_NO_SUCH_KEY) {
         rg_call_detail(call, "Key", source->key);

@@ -22,7 +22,6 @@ struct rg_patience {
     struct rg_wait waits; /* head of a ring list, ordered by nothing: few wait at a time */
     bool stopping;
     rg_patience_hopeless *hopeless; /* NULL: never */
-    void *context;
 };
 
 static void begin_answer(struct rg_patience *patience, struct rg_wait *wait)
@@ -40,7 +39,7 @@ static void begin_answer(struct rg_patience *patience, struct rg_wait *wait)
 static void speak(struct rg_patience *patience, struct rg_wait *wait, uint64_t now_ns)
 {
     bool hopeless = now_ns - wait->started_ns >= patience->config.most_ms * NS_PER_MS ||
-                    (patience->hopeless && patience->hopeless(patience->context));
+                    (patience->hopeless && patience->hopeless(wait->request));
     if (hopeless) {
         /* Silence: the server gives the request up when its time-out has passed. */
     } else if (!wait->begun) {
@@ -107,11 +106,10 @@ int rg_patience_new(const struct rg_patience_config *config, struct rg_patience 
     return 0;
 }
 
-void rg_patience_watch(struct rg_patience *patience, rg_patience_hopeless *hopeless, void *context)
+void rg_patience_watch(struct rg_patience *patience, rg_patience_hopeless *hopeless)
 {
     pthread_mutex_lock(&patience->lock);
     patience->hopeless = hopeless;
-    patience->context = context;
     pthread_mutex_unlock(&patience->lock);
 }
 

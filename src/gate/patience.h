@@ -30,7 +30,7 @@ struct rg_patience_config {
 };
 
 /* Whether there is no sense in waiting: the mount hangs. Answers at once. */
-typedef bool rg_patience_hopeless(void *context);
+typedef bool rg_patience_hopeless(struct rg_http_request *request);
 
 /* Between rg_patience_begin and _end in the caller's frame; private. */
 struct rg_wait {
@@ -45,8 +45,8 @@ struct rg_wait {
 int rg_patience_new(const struct rg_patience_config *config, struct rg_patience **ret_patience,
                     struct rg_error *err);
 
-/* While `hopeless` says so no spaces come, as after most_ms. Before the first wait. */
-void rg_patience_watch(struct rg_patience *patience, rg_patience_hopeless *hopeless, void *context);
+/* While `hopeless` says so of a request no spaces come, as after most_ms. Before the first wait. */
+void rg_patience_watch(struct rg_patience *patience, rg_patience_hopeless *hopeless);
 
 /* Nobody may be waiting any more. */
 void rg_patience_free(struct rg_patience *patience);

@@ -22,3 +22,11 @@ void rg_part_page_free(struct rg_part_page *page)
     free(page->parts);
     *page = (struct rg_part_page){.parts = NULL};
 }
+
+void rg_store_mounts_free(struct rg_store_mount *mounts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(mounts[i].path);
+    }
+    free(mounts);
+}

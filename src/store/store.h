@@ -175,6 +175,17 @@ struct rg_completed {
 
 /* ---- Health and counters ---- */
 
+/* Another file system that is mounted below what the store serves: a bucket, or in one. */
+struct rg_store_mount {
+    char *path;  /* "bucket", "bucket/deeper": as bucket and key would name it */
+    uint64_t id; /* not the same for what is mounted there afterwards */
+};
+
+/* At most so many are known; of further ones nobody says how they are. */
+#define RG_STORE_MOUNTS_MAX 64
+
+void rg_store_mounts_free(struct rg_store_mount *mounts, size_t count);
+
 struct rg_store_counters {
     uint64_t copy_bytes[RG_COPY_USED_COUNT];
     uint64_t copy_count[RG_COPY_USED_COUNT];
@@ -267,6 +278,11 @@ struct rg_store_ops {
                        struct rg_error *err);
 
     void (*counters)(struct rg_store *store, struct rg_store_counters *ret_counters);
+    /* These three may be NULL: everything is on one file system. */
+    int (*mounts)(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
+                  struct rg_error *err);
+    bool (*mounts_changed)(struct rg_store *store);
+    int (*probe_mount)(struct rg_store *store, const char *path, struct rg_error *err);
     int (*probe)(struct rg_store *store, struct rg_error *err);
     int (*sweep)(struct rg_store *store, struct rg_error *err);
 };
@@ -588,10 +604,41 @@ static inline void rg_store_counters(struct rg_store *store, struct rg_store_cou
     store->ops->counters(store, ret_counters);
 }
 
-/* A cheap read below the root, for readiness; may hang when the mount does. */
+/*
+ * Whether the file system that the store stands on answers, and takes writes as it did at the
+ * start, for readiness. Cheap; writes nothing; may hang when the mount does.
+ */
 static inline int rg_store_probe(struct rg_store *store, struct rg_error *err)
 {
     return store->ops->probe(store, err);
+}
+
+/*
+ * The mounts below, in no order; none may be touched for it, so that this never hangs.
+ * rg_store_mounts_free(*ret_mounts, *ret_count).
+ */
+static inline int rg_store_mounts(struct rg_store *store, struct rg_store_mount **ret_mounts,
+                                  size_t *ret_count, struct rg_error *err)
+{
+    if (!store->ops->mounts) {
+        *ret_mounts = NULL;
+        *ret_count = 0;
+        return 0;
+    }
+    return store->ops->mounts(store, ret_mounts, ret_count, err);
+}
+
+/* Whether they may be others than at the last call (by one thread at a time). Never hangs. */
+static inline bool rg_store_mounts_changed(struct rg_store *store)
+{
+    return store->ops->mounts_changed && store->ops->mounts_changed(store);
+}
+
+/* rg_store_probe for one of rg_store_mounts. One that is gone answers. */
+static inline int rg_store_probe_mount(struct rg_store *store, const char *path,
+                                       struct rg_error *err)
+{
+    return store->ops->probe_mount(store, path, err);
 }
 
 /* One pass over leftovers: expired uploads, temporaries and sidecars without an owner. */

@@ -1,6 +1,7 @@
 """Files stay files: what is on disk, what other programs put there, and file systems with holes in
 what they can do."""
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -282,6 +283,13 @@ def test_read_only_disk(start, tmp_path):
         answer = raw.request(gateway, "DELETE", "/fixed/k")
         assert answer.status == 403, answer
         assert raw.request(gateway, "GET", "/fixed/k").body == b"x"
+        # Health says so, and that only the writes are gone.
+        deadline = time.monotonic() + 20
+        while gateway.admin("/-/ready")[0] == 200:
+            assert time.monotonic() < deadline, "the health page finds nothing wrong"
+            time.sleep(0.1)
+        mount, = json.loads(gateway.admin("/-/ready")[1])["mounts"]
+        assert mount["state"] == "fails" and "read-only" in mount["error"], mount
         gateway.stop()
 
 

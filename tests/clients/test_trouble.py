@@ -1,6 +1,13 @@
 """A mount that hangs in one operation, or answers with an error of disks, quotas and servers: what
 touches it is told so, everything else goes on, and what was there stays whole."""
+import calendar
+import contextlib
 import errno
+import http.client
+import json
+import os
+import subprocess
+import threading
 import time
 
 import pytest
@@ -45,12 +52,12 @@ def check(gateway):
     assert raw.request(gateway, "GET", "/mounted/k").body == NEW
 
 
-@pytest.fixture
-def mounted(start, tmp_path):
+@contextlib.contextmanager
+def serving(start, tmp_path, timeout):
     """A gateway, a bucket on the mount and one beside it, and what commands the mount."""
     (tmp_path / "tree").mkdir()
     with troubled_mount(str(tmp_path), str(tmp_path / "tree" / "mounted")) as trouble:
-        gateway = start("--storage-timeout", "1s", "--drain-timeout", "2s", tree=tmp_path / "tree")
+        gateway = start("--storage-timeout", timeout, "--drain-timeout", "2s", tree=tmp_path / "tree")
         assert raw.request(gateway, "PUT", "/beside").status == 200
         assert raw.request(gateway, "PUT", "/beside/k", body=OLD).status == 200
         prepare(gateway)
@@ -58,6 +65,19 @@ def mounted(start, tmp_path):
         yield gateway, trouble
         trouble.end()
         gateway.stop()
+
+
+@pytest.fixture
+def mounted(start, tmp_path):
+    with serving(start, tmp_path, "1s") as both:
+        yield both
+
+
+@pytest.fixture
+def patient(start, tmp_path):
+    """Waits longer than it takes to see that a mount hangs, and to begin a slow answer."""
+    with serving(start, tmp_path, "6s") as both:
+        yield both
 
 
 @pytest.mark.parametrize("operation", ["getattr", "open", "create", "read", "write", "fsync", "fsyncdir", "mkdir",
@@ -114,3 +134,129 @@ def test_answers_with(mounted, error):
         assert refused or operation in ("unlink", "utimens", "opendir", "readdir", "rename"), operation
         settle(gateway)
         check(gateway)
+
+
+def health(gateway):
+    """The status of /-/ready, its document, and of that each mount by its directory."""
+    status, text = gateway.admin("/-/ready")
+    document = json.loads(text)
+    return status, document, {mount["mount"]: mount for mount in document["mounts"]}
+
+
+def seconds_of(when):
+    return calendar.timegm(time.strptime(when, "%Y-%m-%dT%H:%M:%SZ"))
+
+
+def until(gateway, condition, seconds=20):
+    """The health page, once the condition holds for its mounts."""
+    deadline = time.monotonic() + seconds
+    while not condition(health(gateway)[2]):
+        assert time.monotonic() < deadline, health(gateway)
+        time.sleep(0.1)
+    return health(gateway)
+
+
+def test_the_health_page_names_what_hangs(patient):
+    """The mount, since when, and how many requests wait for it; the rest is ready."""
+    gateway, trouble = patient
+    place = os.path.join(gateway.tree, "mounted")
+    well = until(gateway, lambda mounts: place in mounts and mounts[place]["state"] == "well")[2]
+    assert set(well) == {gateway.tree, place}
+    assert well[place]["requests_waiting"] == well[place]["workers_stuck"] == 0
+
+    began = time.time()
+    trouble.begin("getattr")
+    answers = []
+    waiting = [threading.Thread(target=lambda: answers.append(raw.request(gateway, "GET", "/mounted/k")))
+               for _ in range(3)]
+    for one in waiting:
+        one.start()
+    mounts = until(gateway, lambda mounts: mounts[place]["requests_waiting"] == 3)[2]
+    assert mounts[gateway.tree]["requests_waiting"] == 0
+    for one in waiting:
+        one.join()
+    assert [answer.status for answer in answers] == [503] * 3
+    status, document, mounts = until(gateway, lambda mounts: mounts[place]["state"] == "hangs"
+                                     and mounts[place]["workers_stuck"] == 3)
+    hanging = mounts[place]
+    assert (status, document["status"], mounts[gateway.tree]["state"]) == (200, "ready", "well")
+    assert (hanging["requests_waiting"], hanging["workers_stuck"]) == (0, 3), hanging
+    for when in (hanging["since"], hanging["stuck_since"]):
+        assert began - 2 < seconds_of(when) < time.time(), (when, began)
+    assert hanging["seconds"] > 2
+    assert mounts[gateway.tree]["workers_stuck"] == 0
+    assert gateway.metric("railgate_mount_well", mount=place) == 0
+    assert gateway.metric("railgate_mount_well", mount=gateway.tree) == 1
+    assert gateway.metric("railgate_mount_hang_seconds", mount=place) > 2
+    assert gateway.metric("railgate_mount_requests", mount=place, state="given_up") == 3
+    assert [event["mount"] for event in gateway.events("mount.hangs")] == [place]
+
+    trouble.end()
+    mounts = until(gateway, lambda mounts: mounts[place]["state"] == "well" and not mounts[place]["workers_stuck"])[2]
+    assert "stuck_since" not in mounts[place]
+    assert gateway.metric("railgate_mount_hang_seconds", mount=place) == 0
+    assert [event["mount"] for event in gateway.events("mount.well")] == [place]
+    settle(gateway)
+    check(gateway)
+
+
+def test_the_health_page_names_what_hangs_in_part(mounted):
+    """A mount that answers all but writes is named for the requests that are stuck on it."""
+    gateway, trouble = mounted
+    place = os.path.join(gateway.tree, "mounted")
+    trouble.begin("fsync")
+    assert raw.request(gateway, "PUT", "/mounted/k", body=NEW).status == 503
+    mounts = until(gateway, lambda mounts: mounts[place]["workers_stuck"] == 1)[2]
+    assert mounts[place]["state"] == "well" and mounts[place]["stuck_since"]
+    trouble.end()
+    settle(gateway)
+    until(gateway, lambda mounts: mounts[place]["workers_stuck"] == 0)
+    check(gateway)
+
+
+def test_an_unmounted_file_system_is_forgotten(mounted):
+    """Unmounted while it hangs: the page names it no more, and a later mount is a new one."""
+    gateway, trouble = mounted
+    place = os.path.join(gateway.tree, "mounted")
+    trouble.begin("getattr")
+    until(gateway, lambda mounts: place in mounts and mounts[place]["state"] == "hangs")
+    subprocess.run(["umount", "-l", place], check=True)
+    until(gateway, lambda mounts: place not in mounts)
+    assert [event["mount"] for event in gateway.events("mount.gone")] == [place]
+    assert health(gateway)[0] == 200
+    trouble.end()
+
+
+@pytest.mark.parametrize("source, operation", [("/mounted/k", "read"), ("/beside/k", "write")])
+def test_a_slow_answer_is_not_kept_alive_for_a_hung_mount(patient, source, operation):
+    """A copy that a mount holds up, whichever side hangs, ends at the deadline instead of being fed
+    white space: refused, or broken off where its head was out before the hang was seen."""
+    gateway, trouble = patient
+    place = os.path.join(gateway.tree, "mounted")
+    target = "/beside/copy" if source.startswith("/mounted") else "/mounted/copy"
+    outcome = []
+
+    def copy():
+        try:
+            outcome.append(raw.request(gateway, "PUT", target, headers={"x-amz-copy-source": source}))
+        except (http.client.HTTPException, OSError) as broken:
+            outcome.append(broken)
+
+    trouble.begin(operation)
+    copying = threading.Thread(target=copy, daemon=True)
+    copying.start()
+    deadline = time.monotonic() + 20
+    while not trouble.met():
+        assert time.monotonic() < deadline, "the copy did not reach the mount"
+        time.sleep(0.02)
+    trouble.begin(operation, "getattr")
+    until(gateway, lambda mounts: place in mounts and mounts[place]["state"] == "hangs")
+    copying.join(25)
+    assert not copying.is_alive(), "still kept alive"
+    answer, = outcome
+    assert isinstance(answer, Exception) or (answer.status, answer.code) == (503, "ServiceUnavailable"), answer
+    trouble.end()
+    settle(gateway)
+    answer = raw.request(gateway, "GET", target)
+    assert answer.status == 404 or answer.body in (OLD, NEW), answer
+    check(gateway)

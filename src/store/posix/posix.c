@@ -107,9 +107,13 @@ static void close_posix(struct rg_store *store)
     if (posix->root >= 0) {
         close(posix->root);
     }
+    if (posix->mounts_fd >= 0) {
+        close(posix->mounts_fd);
+    }
     RG_MUST(pthread_mutex_destroy(&posix->mounts_mutex));
     RG_MUST(pthread_mutex_destroy(&posix->buckets_mutex));
     free(posix->root_path);
+    free(posix->real_path);
     free(posix);
 }
 
@@ -130,6 +134,7 @@ static struct rg_posix *new_posix(const struct rg_settings *settings)
     posix->settings = settings;
     posix->root = -1;
     posix->owner_fd = -1;
+    posix->mounts_fd = -1;
     RG_MUST(pthread_mutex_init(&posix->mounts_mutex, NULL));
     RG_MUST(pthread_mutex_init(&posix->buckets_mutex, NULL));
     return posix;
@@ -162,8 +167,14 @@ static int probe_root(struct rg_posix *posix, struct rg_error *err)
                                posix->root_path);
     }
     rc = rg_posix_mount_get(posix, temp_fd, &posix->root_mount, err);
-    if (rc || posix->root_mount->shared_locks) {
+    if (rc) {
         return rc;
+    }
+    /* Health goes without it where there is no room. */
+    rg_autoclose int health_fd =
+        openat(state_fd, RG_POSIX_HEALTH_FILE, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (posix->root_mount->shared_locks) {
+        return 0;
     }
     return mark_tree(posix, state_fd, err);
 }
@@ -191,6 +202,11 @@ int rg_store_posix_open(const char *root, const struct rg_settings *settings,
     if (posix->root < 0) {
         return rg_fail_storage(err, errno, "opening the root directory %s", root);
     }
+    posix->real_path = realpath(root, NULL);
+    if (!posix->real_path) {
+        return rg_fail_storage(err, errno, "looking up the root directory %s", root);
+    }
+    posix->mounts_fd = rg_posix_mounts_watch();
     rc = probe_root(posix, err);
     if (rc) {
         return rc;
@@ -200,7 +216,7 @@ int rg_store_posix_open(const char *root, const struct rg_settings *settings,
     return 0;
 }
 
-/* ---- Health and counters ---- */
+/* ---- Counters ---- */
 
 static void read_counters(struct rg_store *store, struct rg_store_counters *ret_counters)
 {
@@ -217,25 +233,6 @@ static void read_counters(struct rg_store *store, struct rg_store_counters *ret_
     }
     rg_posix_listing_counters(posix->listing, &counters);
     *ret_counters = counters;
-}
-
-static int check_health(struct rg_store *store, struct rg_error *err)
-{
-    struct rg_posix *posix = rg_posix_of(store);
-    struct stat st;
-    if (fstatat(posix->root, RG_POSIX_STATE_DIR, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        return rg_fail_storage(err, errno, "looking at %s/" RG_POSIX_STATE_DIR, posix->root_path);
-    }
-    /* Unmounted and mounted again, or moved away: what is served is not what stands there. */
-    struct stat held;
-    if (stat(posix->root_path, &st) == 0 && fstat(posix->root, &held) == 0 &&
-        (st.st_dev != held.st_dev || st.st_ino != held.st_ino)) {
-        return rg_failf(err, RG_SERVICE_UNAVAILABLE,
-                        "%s is not the directory any more that was opened at the start. Start the "
-                        "gateway again.",
-                        posix->root_path);
-    }
-    return 0;
 }
 
 static const struct rg_store_ops ops = {
@@ -273,6 +270,9 @@ static const struct rg_store_ops ops = {
     .upload_abort = rg_posix_upload_abort,
     .upload_list = rg_posix_upload_list,
     .counters = read_counters,
-    .probe = check_health,
+    .mounts = rg_posix_mounts,
+    .mounts_changed = rg_posix_mounts_changed,
+    .probe = rg_posix_probe,
+    .probe_mount = rg_posix_probe_mount,
     .sweep = rg_posix_sweep,
 };

@@ -19,7 +19,8 @@
  *                                               a file not visible yet, where the directory is on
  *                                               another mount (or has another quota project or
  *                                               layout) than the bucket's .railgate
- *   <root>/.railgate/                           the same for the root: tmp/ for probes, owner
+ *   <root>/.railgate/                           the same for the root: tmp/ for probes, owner, and
+ *                                               health, an empty file that probes open
  *
  * Symbolic links: reads follow them as long as they stay beneath the bucket. Nothing is created or
  * changed through one; a PUT or DELETE of a key that names a link replaces or removes the link.
@@ -48,6 +49,7 @@
 #define RG_POSIX_UPLOAD_FILE  "record"
 #define RG_POSIX_SIDECAR_ID   32 /* hex digits */
 #define RG_POSIX_MOUNTS_MAX   64
+#define RG_POSIX_HEALTH_FILE  "health"
 #define RG_POSIX_BUCKETS_KEPT 256
 #define RG_POSIX_STRIPES      256
 
@@ -103,7 +105,9 @@ struct rg_posix {
     struct rg_store store; /* first */
     const struct rg_settings *settings;
     char *root_path; /* for messages */
+    char *real_path; /* the same as the table of mounts has it */
     int root;        /* O_RDONLY | O_DIRECTORY */
+    int mounts_fd;   /* of the table of mounts; -1: there is none */
     struct rg_posix_mount *root_mount;
     uint32_t masked; /* bits of enum rg_posix_feature */
     int owner_fd;    /* locked while the tree is ours alone, else -1 */
@@ -161,6 +165,32 @@ int rg_posix_mount_at(struct rg_posix_bucket *bucket, int directory_fd,
 /* Appends one line about a mount: what was found, what is on. */
 void rg_posix_mount_describe(const struct rg_posix *posix, const struct rg_posix_mount *mount,
                              struct rg_buf *out);
+
+/* ---- Which mounts there are (mounts.c) ---- */
+
+/* One line of /proc/self/mountinfo (proc(5)); the spans are the line's. */
+struct rg_posix_mount_line {
+    uint64_t id;
+    struct span device; /* "8:1" */
+    struct span point;  /* where it is mounted, still with \ooo for white space */
+    struct span type;
+    struct span options; /* of the file system, by commas */
+};
+
+bool rg_posix_mount_line_read(struct span line, struct rg_posix_mount_line *ret_line);
+
+/* Calls `visit` for each line. Returns 0 or the negative errno. */
+int rg_posix_mount_lines(void (*visit)(const struct rg_posix_mount_line *line, void *context),
+                         void *context);
+
+/* What tells when the table changes, for rg_posix_mounts_changed; -1 where there is none. */
+int rg_posix_mounts_watch(void);
+
+int rg_posix_mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
+                    struct rg_error *err);
+bool rg_posix_mounts_changed(struct rg_store *store);
+int rg_posix_probe(struct rg_store *store, struct rg_error *err);
+int rg_posix_probe_mount(struct rg_store *store, const char *path, struct rg_error *err);
 
 /* ---- Stripes on Lustre (stripe.c) ---- */
 

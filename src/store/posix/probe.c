@@ -28,7 +28,6 @@
 #define SMALL_XATTR   600u /* what mask=big-xattr leaves: enough for the short form of a record */
 #define XATTR_MIN     600u
 #define TIME_ROUNDS   16
-#define MOUNTINFO_MAX (4u << 20)
 
 static const char *const feature_words[RG_FEATURE_COUNT] = {
     [RG_FEATURE_TMPFILE] = "o-tmpfile",     [RG_FEATURE_NOREPLACE] = "rename-flags",
@@ -66,6 +65,7 @@ static bool is_masked(const struct rg_posix *posix, enum rg_posix_feature featur
 /* ---- Mount options ---- */
 
 struct options {
+    char device[32];
     char type[64];
     bool nouser_xattr;
     bool localflock;
@@ -82,47 +82,25 @@ static bool has_word(struct span list, const char *word)
     return false;
 }
 
-/* One line of /proc/self/mountinfo:
- * 36 35 98:0 /root /mnt options - type source super-options */
-static void read_line(struct span line, const char *device, struct options *options)
+/* Best effort: an unreadable table leaves the options unknown. */
+static void note_options(const struct rg_posix_mount_line *line, void *context)
 {
-    struct span rest = line;
-    rg_span_cut(&rest, ' ');
-    rg_span_cut(&rest, ' ');
-    if (!rest.ptr || !rg_span_is(rg_span_cut(&rest, ' '), device)) {
+    struct options *options = context;
+    if (!rg_span_is(line->device, options->device)) {
         return;
     }
-    while (rest.ptr && !rg_span_is(rg_span_cut(&rest, ' '), "-")) {
-    }
-    if (!rest.ptr) {
-        return;
-    }
-    struct span type = rg_span_cut(&rest, ' ');
-    snprintf(options->type, sizeof options->type, "%.*s", RG_SPAN_ARG(type));
-    rg_span_cut(&rest, ' ');
-    options->nouser_xattr = has_word(rest, "nouser_xattr");
-    options->localflock = has_word(rest, "localflock");
-    options->noflock = has_word(rest, "noflock");
+    snprintf(options->type, sizeof options->type, "%.*s", RG_SPAN_ARG(line->type));
+    options->nouser_xattr = has_word(line->options, "nouser_xattr");
+    options->localflock = has_word(line->options, "localflock");
+    options->noflock = has_word(line->options, "noflock");
 }
 
-/* Best effort: an unreadable table leaves the options unknown. */
 static void read_options(dev_t device, struct options *ret_options)
 {
     *ret_options = (struct options){.type = ""};
-    char wanted[32];
-    snprintf(wanted, sizeof wanted, "%u:%u", major(device), minor(device));
-    rg_autofclose FILE *file = fopen("/proc/self/mountinfo", "re");
-    if (!file) {
-        return;
-    }
-    rg_autofree char *line = NULL;
-    size_t room = 0;
-    ssize_t len;
-    size_t total = 0;
-    while ((len = getline(&line, &room, file)) > 0 && total < MOUNTINFO_MAX) {
-        total += (size_t)len;
-        read_line(rg_span(line, (size_t)len - (line[len - 1] == '\n')), wanted, ret_options);
-    }
+    snprintf(ret_options->device, sizeof ret_options->device, "%u:%u", major(device),
+             minor(device));
+    rg_posix_mount_lines(note_options, ret_options);
 }
 
 static void name_magic(uint64_t magic, char *text, size_t room)

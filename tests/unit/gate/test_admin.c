@@ -37,7 +37,53 @@ static int sweep(struct rg_store *store, struct rg_error *err)
     return atomic_load(&behaviour) == FAILS ? rg_fail(err, RG_STORAGE_FAULT) : 0;
 }
 
-static const struct rg_store_ops ops = {.probe = probe, .sweep = sweep};
+/* What is mounted below: a change is seen once. */
+static _Atomic bool is_mounted;
+static _Atomic bool changed;
+static _Atomic int behaviour_below;
+
+static int mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
+                  struct rg_error *err)
+{
+    (void)store;
+    (void)err;
+    bool there = atomic_load(&is_mounted);
+    struct rg_store_mount *found = calloc(2, sizeof *found);
+    assert_non_null(found);
+    if (there) {
+        found[0] = (struct rg_store_mount){.path = strdup("bucket"), .id = 1};
+        found[1] = (struct rg_store_mount){.path = strdup("bucket/deep"), .id = 2};
+    }
+    *ret_mounts = found;
+    *ret_count = there ? 2 : 0;
+    return 0;
+}
+
+static bool mounts_changed(struct rg_store *store)
+{
+    (void)store;
+    return atomic_exchange(&changed, false);
+}
+
+static int probe_mount(struct rg_store *store, const char *path, struct rg_error *err)
+{
+    (void)store;
+    if (strcmp(path, "bucket/deep") != 0) {
+        return 0;
+    }
+    while (atomic_load(&behaviour_below) == HANGS) {
+        usleep(1000);
+    }
+    return atomic_load(&behaviour_below) == FAILS
+               ? rg_failf(err, RG_READ_ONLY, "the file system has become read-only")
+               : 0;
+}
+
+static const struct rg_store_ops ops = {.probe = probe,
+                                        .sweep = sweep,
+                                        .mounts = mounts,
+                                        .mounts_changed = mounts_changed,
+                                        .probe_mount = probe_mount};
 static struct rg_store store = {.ops = &ops, .place = "/mnt/test"};
 
 static struct rg_settings settings;
@@ -49,7 +95,6 @@ static void sample(void *context, struct rg_metrics_sample *ret_sample)
 {
     assert_ptr_equal(context, &settings);
     ret_sample->version = "test";
-    ret_sample->http.requests = 3;
     ret_sample->http.stuck = 2;
 }
 
@@ -59,6 +104,8 @@ static int start(void **state)
     struct rg_error err = RG_ERROR_INIT;
     const struct rg_health_config probing = {.probe_ms = 10, .hang_ms = 100};
     atomic_store(&behaviour, WELL);
+    atomic_store(&behaviour_below, WELL);
+    atomic_store(&is_mounted, false);
     assert_int_equal(rg_settings_init(&settings, &err), 0);
     assert_int_equal(rg_settings_set(&settings, RG_SETTING_admin_port, "0", RG_FROM_OPTION,
                                      "--admin-port", &err),
@@ -74,7 +121,6 @@ static int start(void **state)
     assert_int_equal(rg_health_wait(health, 5000, &err), 0);
     rg_health_set(health, RG_GATEWAY_SERVING);
     struct rg_admin_config config = {.settings = &settings,
-                                     .store = &store,
                                      .health = health,
                                      .metrics = metrics,
                                      .sample = sample,
@@ -89,6 +135,7 @@ static int stop(void **state)
 {
     (void)state;
     atomic_store(&behaviour, WELL);
+    atomic_store(&behaviour_below, WELL);
     assert_true(rg_admin_close(admin));
     assert_true(rg_health_stop(health, 5000));
     rg_metrics_free(metrics);
@@ -190,8 +237,15 @@ static void test_hanging_mount(void **state)
 {
     (void)state;
     WIRE_ANSWER(answer);
+    struct rg_mount *uses[3];
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(uses); i++) {
+        uses[i] = rg_health_enter(health, rg_span_text("bucket"), rg_span_text("k"));
+        assert_false(rg_mount_hangs(uses[i]));
+    }
     atomic_store(&behaviour, HANGS);
     ask_until("/-/ready", 503, &answer);
+    assert_true(rg_mount_hangs(uses[0]));
+    rg_mount_give_up(uses[2]);
     usleep(200000);
     uint64_t begun_ms = rg_clock_ms();
     assert_int_equal(ask("GET", "/-/ready", &answer), 503);
@@ -203,8 +257,9 @@ static void test_hanging_mount(void **state)
     assert_int_equal(strlen(text_of(mount, "since")), 20);
     double seconds = json_real_value(json_object_get(mount, "seconds"));
     assert_true(seconds > 0.25 && seconds < 60);
-    assert_int_equal(json_integer_value(json_object_get(mount, "requests_waiting")), 3);
-    assert_int_equal(json_integer_value(json_object_get(mount, "workers_stuck")), 2);
+    assert_int_equal(json_integer_value(json_object_get(mount, "requests_waiting")), 2);
+    assert_int_equal(json_integer_value(json_object_get(mount, "workers_stuck")), 1);
+    assert_int_equal(strlen(text_of(mount, "stuck_since")), 20);
     json_decref(document);
     assert_int_equal(ask("GET", "/-/live", &answer), 200);
     assert_int_equal(ask("GET", "/-/metrics", &answer), 200);
@@ -213,6 +268,117 @@ static void test_hanging_mount(void **state)
     assert_null(strstr(rg_buf_text(&answer.body), "\nrailgate_probe_hang_seconds 0\n"));
     atomic_store(&behaviour, WELL);
     ask_until("/-/ready", 200, &answer);
+    rg_mount_leave(uses[0], false);
+    rg_mount_leave(uses[1], false);
+    rg_mount_leave(uses[2], true);
+    assert_int_equal(ask("GET", "/-/ready", &answer), 200);
+    document = parse(&answer);
+    mount = json_array_get(json_object_get(document, "mounts"), 0);
+    assert_int_equal(json_integer_value(json_object_get(mount, "requests_waiting")), 0);
+    assert_int_equal(json_integer_value(json_object_get(mount, "workers_stuck")), 0);
+    assert_string_equal(text_of(mount, "stuck_since"), "(none)");
+    json_decref(document);
+}
+
+/* Asks /-/ready until the mount has that state; NULL: until it is not listed. The caller drops the
+ * document. */
+static json_t *mount_until(const char *place, const char *state, json_t **ret_document)
+{
+    uint64_t begun_ms = rg_clock_ms();
+    for (;;) {
+        WIRE_ANSWER(answer);
+        assert_int_equal(ask("GET", "/-/ready", &answer), 200);
+        json_t *document = parse(&answer);
+        json_t *list = json_object_get(document, "mounts");
+        json_t *found = NULL;
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            json_t *mount = json_array_get(list, i);
+            found = strcmp(text_of(mount, "mount"), place) == 0 ? mount : found;
+        }
+        if (state ? found && strcmp(text_of(found, "state"), state) == 0 : !found) {
+            *ret_document = document;
+            return found;
+        }
+        json_decref(document);
+        if (rg_clock_ms() - begun_ms > 10000) {
+            fail_msg("%s is not \"%s\"", place, state ? state : "gone");
+        }
+        usleep(5000);
+    }
+}
+
+static void mount_below(bool there)
+{
+    atomic_store(&is_mounted, there);
+    atomic_store(&changed, true);
+}
+
+/* What hangs below is named, with what it holds up; the rest is served, and so is it afterwards. */
+static void test_mounts_below(void **state)
+{
+    (void)state;
+    WIRE_ANSWER(answer);
+    json_t *document;
+    mount_below(true);
+    mount_until("/mnt/test/bucket", "well", &document);
+    json_decref(document);
+    mount_until("/mnt/test/bucket/deep", "well", &document);
+    json_decref(document);
+
+    /* A request is where its key is, and nowhere else. */
+    struct rg_mount *root = rg_health_enter(health, rg_span_text("bucke"), rg_span_text("deep/k"));
+    struct rg_mount *bucket = rg_health_enter(health, rg_span_text("bucket"), RG_SPAN_EMPTY);
+    assert_ptr_equal(rg_health_enter(health, rg_span_text("bucket"), rg_span_text("deeper")),
+                     bucket);
+    assert_ptr_equal(rg_health_enter(health, rg_span_text("bucket"), rg_span_text("other/deep/k")),
+                     bucket);
+    struct rg_mount *deep = rg_health_enter(health, rg_span_text("bucket"), rg_span_text("deep/k"));
+    assert_ptr_equal(rg_health_enter(health, rg_span_text("bucket"), rg_span_text("deep")), deep);
+    assert_ptr_equal(rg_health_enter(health, RG_SPAN_EMPTY, RG_SPAN_EMPTY), root);
+    assert_true(root != bucket && bucket != deep && root != deep);
+
+    atomic_store(&behaviour_below, HANGS);
+    json_t *mount = mount_until("/mnt/test/bucket/deep", "hangs", &document);
+    assert_string_equal(text_of(document, "status"), "ready");
+    assert_int_equal(strlen(text_of(mount, "since")), 20);
+    assert_true(json_real_value(json_object_get(mount, "seconds")) >= 0.1);
+    assert_int_equal(json_integer_value(json_object_get(mount, "requests_waiting")), 2);
+    assert_int_equal(json_integer_value(json_object_get(mount, "workers_stuck")), 0);
+    json_decref(document);
+    assert_true(rg_mount_hangs(deep));
+    assert_false(rg_mount_hangs(bucket));
+    assert_int_equal(ask("GET", "/-/metrics", &answer), 200);
+    const char *metrics_text = rg_buf_text(&answer.body);
+    assert_non_null(strstr(metrics_text, "\nrailgate_ready 1\n"));
+    assert_non_null(strstr(metrics_text, "\nrailgate_mount_well{mount=\"/mnt/test\"} 1\n"));
+    assert_non_null(
+        strstr(metrics_text, "\nrailgate_mount_well{mount=\"/mnt/test/bucket/deep\"} 0\n"));
+    assert_null(
+        strstr(metrics_text, "\nrailgate_mount_hang_seconds{mount=\"/mnt/test/bucket/deep\"} 0\n"));
+    assert_non_null(
+        strstr(metrics_text,
+               "\nrailgate_mount_requests{mount=\"/mnt/test/bucket\",state=\"in_progress\"} 3\n"));
+
+    /* Unmounted while it hangs and a request is on it: not shown any more, and not freed either. */
+    mount_below(false);
+    mount_until("/mnt/test/bucket/deep", NULL, &document);
+    json_decref(document);
+    assert_ptr_equal(rg_health_enter(health, rg_span_text("bucket"), rg_span_text("deep/k")), root);
+    rg_mount_give_up(deep);
+    atomic_store(&behaviour_below, FAILS);
+    mount_below(true);
+    mount = mount_until("/mnt/test/bucket/deep", "fails", &document);
+    assert_string_equal(text_of(mount, "error"), "the file system has become read-only");
+    assert_int_equal(json_integer_value(json_object_get(mount, "requests_waiting")), 0);
+    json_decref(document);
+
+    for (int i = 0; i < 3; i++) {
+        rg_mount_leave(root, false);
+        rg_mount_leave(bucket, false);
+    }
+    rg_mount_leave(deep, true);
+    assert_false(rg_health_stop(health, 0)); /* somebody is on it */
+    rg_mount_leave(deep, false);
 }
 
 static void test_draining(void **state)
@@ -271,6 +437,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_config, start, stop),
         cmocka_unit_test_setup_teardown(test_failing_mount, start, stop),
         cmocka_unit_test_setup_teardown(test_hanging_mount, start, stop),
+        cmocka_unit_test_setup_teardown(test_mounts_below, start, stop),
         cmocka_unit_test_setup_teardown(test_draining, start, stop),
         cmocka_unit_test(test_stop_while_hanging),
         cmocka_unit_test(test_sweeper),

@@ -146,7 +146,7 @@ static void patience_ends(void **state)
     end();
 }
 
-static bool always(void *context)
+static bool always(struct rg_http_request *request)
 {
     return true;
 }
@@ -155,7 +155,7 @@ static void a_hung_mount_is_not_waited_for(void **state)
 {
     char text[4096];
     begin(30, 20, 60000, 150);
-    rg_patience_watch(patience, always, NULL);
+    rg_patience_watch(patience, always);
     work_ms = 500;
     receive(dial(), text, sizeof text);
     assert_ptr_equal(strstr(text, "HTTP/1.1 503"), text);

@@ -374,6 +374,108 @@ static void test_direct_io(void **state)
     tree_remove(&tree);
 }
 
+/* Where a mount stands, among those that the store knows; -1: it is not one of them. */
+static int64_t mount_id(struct tree *tree, const char *path, size_t *ret_count)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_store_mount *mounts = NULL;
+    int64_t id = -1;
+    assert_int_equal(rg_store_mounts(tree->store, &mounts, ret_count, &err), 0);
+    for (size_t i = 0; i < *ret_count; i++) {
+        id = strcmp(mounts[i].path, path) == 0 ? (int64_t)mounts[i].id : id;
+    }
+    rg_store_mounts_free(mounts, *ret_count);
+    return id;
+}
+
+static void mount_memory(const char *point)
+{
+    assert_int_equal(mount("none", point, "tmpfs", 0, NULL), 0);
+}
+
+static void test_mounts_below_the_root(void **state)
+{
+    struct tree tree;
+    size_t count = 1;
+    assert_true(tree_make(&tree, "local", 0));
+    tree_open(&tree);
+    assert_int_equal(mount_id(&tree, "bucket/a b\\c", &count), -1);
+    assert_int_equal(count, 0);
+    assert_false(rg_store_mounts_changed(tree.store));
+
+    assert_int_equal(mkdir(path_of(&tree, "a b\\c"), 0755), 0);
+    assert_int_equal(mkdir(path_of(&tree, "../other-bucket"), 0755), 0);
+    assert_int_equal(mkdir(path_of(&tree, "../No_Bucket"), 0755), 0);
+    mount_memory(path_of(&tree, "a b\\c"));
+    mount_memory(path_of(&tree, "../other-bucket"));
+    mount_memory(path_of(&tree, "../No_Bucket"));
+    assert_true(rg_store_mounts_changed(tree.store));
+    assert_false(rg_store_mounts_changed(tree.store));
+    int64_t first = mount_id(&tree, "bucket/a b\\c", &count);
+    assert_true(first >= 0);
+    assert_true(mount_id(&tree, "other-bucket", &count) >= 0);
+    assert_int_equal(count, 2);
+
+    /* Another in its place is another. */
+    mount_memory(path_of(&tree, "a b\\c"));
+    assert_true(rg_store_mounts_changed(tree.store));
+    assert_int_not_equal(mount_id(&tree, "bucket/a b\\c", &count), first);
+    assert_int_equal(count, 2);
+    assert_int_equal(umount(path_of(&tree, "a b\\c")), 0);
+    assert_int_equal(mount_id(&tree, "bucket/a b\\c", &count), first);
+    assert_int_equal(umount(path_of(&tree, "a b\\c")), 0);
+    assert_int_equal(umount(path_of(&tree, "../other-bucket")), 0);
+    assert_int_equal(umount(path_of(&tree, "../No_Bucket")), 0);
+    assert_true(rg_store_mounts_changed(tree.store));
+    assert_int_equal(mount_id(&tree, "other-bucket", &count), -1);
+    assert_int_equal(count, 0);
+    tree_remove(&tree);
+}
+
+/* As after an error of the disk. */
+static void give_up(const char *point)
+{
+    assert_int_equal(mount(NULL, point, NULL, MS_REMOUNT, "abort"), 0);
+}
+
+/* What was written to and takes no more writes is not well; what never was may be meant so. */
+static void test_a_mount_becomes_read_only(void **state)
+{
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    assert_true(tree_make(&tree, "ext4", 16));
+    tree_open(&tree);
+    assert_int_equal(rg_store_probe(tree.store, &err), 0);
+    give_up(tree.root);
+    assert_int_equal(rg_store_probe(tree.store, &err), -RG_READ_ONLY);
+    assert_non_null(strstr(err.message, tree.root));
+    tree_remove(&tree);
+
+    assert_true(tree_make(&tree, "local", 0));
+    tree_open(&tree);
+    char *point = path_of(&tree, "../other-bucket");
+    char command[5000];
+    snprintf(command, sizeof command,
+             "mkdir %s && truncate -s 16M %s/image2 && mkfs.ext4 -q %s/image2 && "
+             "mount -o loop %s/image2 %s && mkdir %s/.railgate && touch %s/.railgate/locks",
+             point, tree.base, tree.base, tree.base, point, point, point);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(rg_store_probe_mount(tree.store, "other-bucket", &err), 0);
+    assert_int_equal(mount(NULL, point, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+    assert_int_equal(rg_store_probe_mount(tree.store, "other-bucket", &err), 0);
+    assert_int_equal(mount(NULL, point, NULL, MS_REMOUNT, NULL), 0);
+    assert_int_equal(
+        rg_store_bucket_tags_set(tree.store, RG_SPAN_LITERAL("other-bucket"), NULL, &err), 0);
+    assert_int_equal(rg_store_probe_mount(tree.store, "other-bucket", &err), 0);
+    give_up(point);
+    assert_int_equal(rg_store_probe_mount(tree.store, "other-bucket", &err), -RG_READ_ONLY);
+    assert_non_null(strstr(err.message, "other-bucket"));
+    assert_int_equal(rg_store_probe(tree.store, &err), 0);
+    tree_close(&tree);
+    assert_int_equal(umount2(point, MNT_DETACH), 0);
+    tree_remove(&tree);
+}
+
 int main(void)
 {
     struct tree tree;
@@ -391,6 +493,8 @@ int main(void)
         cmocka_unit_test(test_refused_mounts),
         cmocka_unit_test(test_one_gateway_without_locks),
         cmocka_unit_test(test_direct_io),
+        cmocka_unit_test(test_mounts_below_the_root),
+        cmocka_unit_test(test_a_mount_becomes_read_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

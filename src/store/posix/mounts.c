@@ -1,0 +1,248 @@
+/*
+ * Which other file systems are mounted below the root, and whether each answers: for the health
+ * page. The table of mounts is the kernel's own and never hangs; what is asked of a mount may.
+ * What a mount can do is found out by probe.c.
+ */
+#include "store/posix/posix.h"
+
+#include "base/checked.h"
+#include "s3/names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#define MOUNTINFO       "/proc/self/mountinfo"
+#define MOUNTINFO_LINES 65536u /* of a longer table the rest is not seen */
+
+/* ---- The table ---- */
+
+bool rg_posix_mount_line_read(struct span line, struct rg_posix_mount_line *ret_line)
+{
+    struct rg_posix_mount_line found = {.id = 0};
+    struct span rest = line;
+    bool right = rg_span_to_u64(rg_span_cut(&rest, ' '), &found.id);
+    rg_span_cut(&rest, ' '); /* the parent's */
+    found.device = rg_span_cut(&rest, ' ');
+    rg_span_cut(&rest, ' '); /* which part of the file system is mounted */
+    found.point = rg_span_cut(&rest, ' ');
+    while (rest.ptr && !rg_span_is(rg_span_cut(&rest, ' '), "-")) {
+    }
+    if (!right || !rest.ptr) {
+        return false;
+    }
+    found.type = rg_span_cut(&rest, ' ');
+    rg_span_cut(&rest, ' '); /* the source */
+    found.options = rest;
+    *ret_line = found;
+    return true;
+}
+
+int rg_posix_mount_lines(void (*visit)(const struct rg_posix_mount_line *line, void *context),
+                         void *context)
+{
+    rg_autofclose FILE *file = fopen(MOUNTINFO, "re");
+    rg_autofree char *text = NULL;
+    size_t room = 0;
+    ssize_t len;
+    if (!file) {
+        return -errno;
+    }
+    for (unsigned i = 0; i < MOUNTINFO_LINES && (len = getline(&text, &room, file)) > 0; i++) {
+        struct rg_posix_mount_line line;
+        struct span whole = rg_span(text, (size_t)len - (text[len - 1] == '\n'));
+        if (rg_posix_mount_line_read(whole, &line)) {
+            visit(&line, context);
+        }
+    }
+    return ferror(file) ? -EIO : 0;
+}
+
+static bool is_octal(const char *digits)
+{
+    return digits[0] >= '0' && digits[0] <= '3' && digits[1] >= '0' && digits[1] <= '7' &&
+           digits[2] >= '0' && digits[2] <= '7';
+}
+
+/* A path of the table, in which white space and backslashes stand as \ooo; NULL when out of
+ * memory. */
+static char *decode(struct span point)
+{
+    char *path = malloc(point.len + 1);
+    size_t len = 0;
+    for (size_t i = 0; path && i < point.len; i++) {
+        const char *at = point.ptr + i;
+        if (*at == '\\' && point.len - i > 3 && is_octal(at + 1)) {
+            path[len++] = (char)((at[1] - '0') << 6 | (at[2] - '0') << 3 | (at[3] - '0'));
+            i += 3;
+        } else {
+            path[len++] = *at;
+        }
+    }
+    if (path) {
+        path[len] = '\0';
+    }
+    return path;
+}
+
+/* ---- Mounts below the root ---- */
+
+struct search {
+    const char *root;
+    struct rg_store_mount *mounts;
+    size_t count;
+    bool starved;
+};
+
+/* What stands below the root in a bucket, or is one; NULL for all else. */
+static const char *below_root(const char *root, const char *path)
+{
+    size_t len = strlen(root);
+    len -= len && root[len - 1] == '/'; /* the root of all */
+    if (strncmp(path, root, len) != 0 || path[len] != '/') {
+        return NULL;
+    }
+    const char *below = path + len + 1;
+    struct span bucket = rg_span(below, strcspn(below, "/"));
+    return rg_bucket_name_check(bucket, NULL) == 0 ? below : NULL;
+}
+
+static void find_below(const struct rg_posix_mount_line *line, void *context)
+{
+    struct search *search = context;
+    /* What autofs stands for is mounted over it, or not wanted. */
+    if (search->starved || rg_span_is(line->type, "autofs")) {
+        return;
+    }
+    rg_autofree char *path = decode(line->point);
+    const char *below = path ? below_root(search->root, path) : NULL;
+    if (!below) {
+        search->starved = !path;
+        return;
+    }
+    for (size_t i = 0; i < search->count; i++) {
+        if (strcmp(search->mounts[i].path, below) == 0) {
+            search->mounts[i].id = line->id; /* mounted over the other */
+            return;
+        }
+    }
+    if (search->count == RG_STORE_MOUNTS_MAX) {
+        return;
+    }
+    char *copy = strdup(below);
+    if (!copy) {
+        search->starved = true;
+        return;
+    }
+    search->mounts[search->count++] = (struct rg_store_mount){.path = copy, .id = line->id};
+}
+
+int rg_posix_mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
+                    struct rg_error *err)
+{
+    struct rg_posix *posix = rg_posix_of(store);
+    struct search search = {.root = posix->real_path};
+    search.mounts = calloc(RG_STORE_MOUNTS_MAX, sizeof *search.mounts);
+    if (!search.mounts) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    int rc = rg_posix_mount_lines(find_below, &search);
+    if (rc || search.starved) {
+        rg_store_mounts_free(search.mounts, search.count);
+        return rc ? rg_fail_storage(err, -rc, "reading " MOUNTINFO)
+                  : rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    *ret_mounts = search.mounts;
+    *ret_count = search.count;
+    return 0;
+}
+
+int rg_posix_mounts_watch(void)
+{
+    return open(MOUNTINFO, O_RDONLY | O_CLOEXEC);
+}
+
+bool rg_posix_mounts_changed(struct rg_store *store)
+{
+    const struct rg_posix *posix = rg_posix_of(store);
+    struct pollfd watched = {.fd = posix->mounts_fd, .events = POLLPRI};
+    return posix->mounts_fd >= 0 && poll(&watched, 1, 0) == 1 && (watched.revents & POLLPRI);
+}
+
+/* ---- Does it answer? ---- */
+
+/*
+ * Asks the file system itself, not what is remembered of it, and opens what is there to be opened
+ * for writing: a file system that gave up after an error answers all else as before. Returns 0 or
+ * the negative errno; *ret_st is set unless looking itself failed.
+ */
+static int look(int root, const char *path, const char *written, struct statx *ret_st)
+{
+    if (statx(root, path, AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC, STATX_TYPE | STATX_INO,
+              ret_st) < 0) {
+        return -errno;
+    }
+    rg_autoclose int fd = openat(root, written, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    /* Not there, no file, not ours: nothing was learned about the file system. */
+    static const int idle[] = {ENOENT, ENOTDIR, ELOOP,  EISDIR, EACCES, EPERM,
+                               ENXIO,  EMFILE,  ENFILE, ENOMEM, EINTR};
+    for (size_t i = 0; fd < 0 && i < RG_ARRAY_LENGTH(idle); i++) {
+        if (errno == idle[i]) {
+            return 0;
+        }
+    }
+    return fd < 0 ? -errno : 0;
+}
+
+int rg_posix_probe(struct rg_store *store, struct rg_error *err)
+{
+    struct rg_posix *posix = rg_posix_of(store);
+    struct statx stx;
+    int rc =
+        look(posix->root, RG_POSIX_STATE_DIR, RG_POSIX_STATE_DIR "/" RG_POSIX_HEALTH_FILE, &stx);
+    if (rc == -EROFS) {
+        return rg_failf(err, RG_READ_ONLY, "%s: the file system has become read-only",
+                        posix->root_path);
+    }
+    if (rc) {
+        return rg_fail_storage(err, -rc, "looking at %s/" RG_POSIX_STATE_DIR, posix->root_path);
+    }
+    /* Unmounted and mounted again, or moved away: what is served is not what stands there. */
+    struct stat st;
+    struct stat held;
+    if (stat(posix->root_path, &st) == 0 && fstat(posix->root, &held) == 0 &&
+        (st.st_dev != held.st_dev || st.st_ino != held.st_ino)) {
+        return rg_failf(err, RG_SERVICE_UNAVAILABLE,
+                        "%s is not the directory any more that was opened at the start. Start the "
+                        "gateway again.",
+                        posix->root_path);
+    }
+    return 0;
+}
+
+int rg_posix_probe_mount(struct rg_store *store, const char *path, struct rg_error *err)
+{
+    struct rg_posix *posix = rg_posix_of(store);
+    char written[PATH_MAX];
+    struct statx stx;
+    int len = snprintf(written, sizeof written, "%s/" RG_POSIX_STATE_DIR "/locks", path);
+    if (len < 0 || (size_t)len >= sizeof written) {
+        return 0; /* no key is that long */
+    }
+    int rc = look(posix->root, path, written, &stx);
+    if (rc == 0 || rc == -ENOENT || rc == -ENOTDIR || rc == -EACCES) {
+        return 0; /* gone, or not for us */
+    }
+    if (rc == -EROFS) {
+        dev_t device = makedev(stx.stx_dev_major, stx.stx_dev_minor);
+        return rg_posix_mount_known(posix, device)
+                   ? rg_failf(err, RG_READ_ONLY, "%s/%s: the file system has become read-only",
+                              posix->root_path, path)
+                   : 0; /* and was meant to be: nothing was ever written there */
+    }
+    return rg_fail_storage(err, -rc, "looking at %s/%s", posix->root_path, path);
+}
