@@ -226,16 +226,33 @@ void rg_posix_bucket_forget(struct rg_posix_bucket *bucket)
     RG_MUST(pthread_mutex_unlock(&bucket->posix->buckets_mutex));
 }
 
+bool rg_posix_bucket_is_gone(const struct rg_posix_bucket *bucket)
+{
+    struct stat held;
+    struct stat named;
+    if (fstat(bucket->fd, &held) == 0) {
+        return held.st_nlink == 0;
+    }
+    if (errno != ESTALE && errno != ENOENT) {
+        return false;
+    }
+    /* A server that has just come back may say so of what is still there. */
+    if (fstatat(bucket->posix->root, bucket->name, &named, AT_SYMLINK_NOFOLLOW) < 0) {
+        return errno == ENOENT || errno == ESTALE;
+    }
+    return named.st_dev != bucket->device || named.st_ino != bucket->inode;
+}
+
 /*
  * The attributes of a directory that another client removed may come from a cache (GlusterFS: for a
  * second). As this is asked only when something is stale already, there is time to wait for it.
  */
 static bool is_gone(const struct rg_posix_bucket *bucket, bool is_stale)
 {
-    for (int i = 0; is_stale && i < GONE_TRIES && !rg_posix_is_removed(bucket->fd); i++) {
+    for (int i = 0; is_stale && i < GONE_TRIES && !rg_posix_bucket_is_gone(bucket); i++) {
         usleep(GONE_PAUSE_US);
     }
-    return rg_posix_is_removed(bucket->fd);
+    return rg_posix_bucket_is_gone(bucket);
 }
 
 int rg_posix_bucket_blame(struct rg_posix_bucket *bucket, int rc, struct rg_error *err)

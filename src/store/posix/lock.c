@@ -109,7 +109,7 @@ static int check_alive(struct rg_posix_bucket *bucket, struct rg_error *err)
         return 0;
     }
     rg_posix_bucket_forget(bucket);
-    if (rg_posix_is_removed(bucket->fd)) {
+    if (rg_posix_bucket_is_gone(bucket)) {
         return rg_fail(err, RG_NO_SUCH_BUCKET);
     }
     return rg_failf(err, RG_SLOW_DOWN,

@@ -257,7 +257,7 @@ int rg_posix_parent_open(struct rg_posix_bucket *bucket, const struct rg_posix_k
     /* A concurrent delete may take a directory away that was just made: try again, not for ever. */
     struct rg_error inner = RG_ERROR_INIT;
     for (int i = 0; fd == -ENOENT && i < OPEN_TRIES; i++) {
-        if (rg_posix_is_removed(bucket->fd)) {
+        if (rg_posix_bucket_is_gone(bucket)) {
             return rg_fail(err, RG_NO_SUCH_BUCKET);
         }
         fd = make_way(bucket, split->parent, ret_fd, &inner);

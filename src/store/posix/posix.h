@@ -250,6 +250,10 @@ int rg_posix_bucket_ready(struct rg_posix_bucket *bucket, struct rg_error *err) 
 /* The bucket's own things are gone from under us: the next rg_posix_bucket_get opens it anew. */
 void rg_posix_bucket_forget(struct rg_posix_bucket *bucket);
 
+/* Has the bucket's directory been removed, or another been put in its place? A client is told that
+ * there is no such bucket only when that is sure: that it is stale is not enough. */
+bool rg_posix_bucket_is_gone(const struct rg_posix_bucket *bucket);
+
 /*
  * What a step in a bucket failed with (0 and *err included), or RG_NO_SUCH_BUCKET when it failed
  * because the bucket was deleted meanwhile: of what is gone with its bucket, network file systems
