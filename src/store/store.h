@@ -606,7 +606,7 @@ static inline void rg_store_counters(struct rg_store *store, struct rg_store_cou
 
 /*
  * Whether the file system that the store stands on answers, and takes writes as it did at the
- * start, for readiness. Cheap; writes nothing; may hang when the mount does.
+ * start, for readiness. Cheap; changes nothing; may hang when the mount does.
  */
 static inline int rg_store_probe(struct rg_store *store, struct rg_error *err)
 {

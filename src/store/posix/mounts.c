@@ -6,6 +6,7 @@
 #include "store/posix/posix.h"
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "s3/names.h"
 
 #include <errno.h>
@@ -15,8 +16,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 
 #define MOUNTINFO       "/proc/self/mountinfo"
+#define MAGIC_EXT4      0xef53u
+#define CHANGE_EVERY_NS 10000000000u
 #define MOUNTINFO_LINES 65536u /* of a longer table the rest is not seen */
 
 /* ---- The table ---- */
@@ -176,12 +180,31 @@ bool rg_posix_mounts_changed(struct rg_store *store)
 /* ---- Does it answer? ---- */
 
 /*
+ * Linux 6.1's ext4, once its journal is aborted, still opens files for writing and refuses only the
+ * changes. Taking away an attribute that is not there begins one and changes nothing; as an idle
+ * journal commits all the same, it is done now and then, and what it said holds until the next
+ * time.
+ */
+static int try_change(struct rg_posix_mount *mount, int fd)
+{
+    uint64_t now_ns = rg_clock_ns();
+    uint64_t last_ns = atomic_load(&mount->changed_ns);
+    if (mount->magic == MAGIC_EXT4 && (last_ns == 0 || now_ns - last_ns >= CHANGE_EVERY_NS)) {
+        bool refused = fremovexattr(fd, RG_POSIX_XATTR ".none") < 0 && errno != ENODATA;
+        atomic_store(&mount->change_errno, refused && (errno == EROFS || errno == EIO) ? errno : 0);
+        atomic_store(&mount->changed_ns, now_ns);
+    }
+    return -atomic_load(&mount->change_errno);
+}
+
+/*
  * Asks the file system itself, not what is remembered of it, and opens what is there to be opened
  * for writing: a file system that gave up after an error answers all else as before. Returns 0 or
  * the negative errno; *ret_st is set unless looking itself failed.
  */
-static int look(int root, const char *path, const char *written, struct statx *ret_st)
+static int look(struct rg_posix *posix, const char *path, const char *written, struct statx *ret_st)
 {
+    int root = posix->root;
     if (statx(root, path, AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC, STATX_TYPE | STATX_INO,
               ret_st) < 0) {
         return -errno;
@@ -195,15 +218,19 @@ static int look(int root, const char *path, const char *written, struct statx *r
             return 0;
         }
     }
-    return fd < 0 ? -errno : 0;
+    if (fd < 0) {
+        return -errno;
+    }
+    struct rg_posix_mount *mount =
+        rg_posix_mount_known(posix, makedev(ret_st->stx_dev_major, ret_st->stx_dev_minor));
+    return mount ? try_change(mount, fd) : 0;
 }
 
 int rg_posix_probe(struct rg_store *store, struct rg_error *err)
 {
     struct rg_posix *posix = rg_posix_of(store);
     struct statx stx;
-    int rc =
-        look(posix->root, RG_POSIX_STATE_DIR, RG_POSIX_STATE_DIR "/" RG_POSIX_HEALTH_FILE, &stx);
+    int rc = look(posix, RG_POSIX_STATE_DIR, RG_POSIX_STATE_DIR "/" RG_POSIX_HEALTH_FILE, &stx);
     if (rc == -EROFS) {
         return rg_failf(err, RG_READ_ONLY, "%s: the file system has become read-only",
                         posix->root_path);
@@ -233,7 +260,7 @@ int rg_posix_probe_mount(struct rg_store *store, const char *path, struct rg_err
     if (len < 0 || (size_t)len >= sizeof written) {
         return 0; /* no key is that long */
     }
-    int rc = look(posix->root, path, written, &stx);
+    int rc = look(posix, path, written, &stx);
     if (rc == 0 || rc == -ENOENT || rc == -ENOTDIR || rc == -EACCES) {
         return 0; /* gone, or not for us */
     }

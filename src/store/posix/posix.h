@@ -81,6 +81,10 @@ struct rg_posix_mount {
     bool shared_locks; /* ... and, as far as the mount options say, between machines */
     _Atomic bool reflink;
     _Atomic bool copy_range;
+    /* Of the health probe (mounts.c): when a change was tried last, and the errno it failed with.
+     */
+    _Atomic uint64_t changed_ns;
+    _Atomic int change_errno;
 };
 
 /* What the setting `mask` can name; the words stand in probe.c. */
