@@ -24,6 +24,8 @@
 
 #define CREATE_TRIES   16
 #define PART_XATTR_MAX 4096
+#define STALE_TRIES    15
+#define STALE_PAUSE_US 100000u
 #define HASH_HEX       64
 /* Depth of what stands below an upload's directory: files only. */
 #define UPLOAD_DEPTH 1
@@ -164,14 +166,25 @@ static int find_upload(struct upload *upload, struct rg_store *store, struct spa
     return rc ? rc : find_directory(upload, err);
 }
 
-/* RG_NO_SUCH_UPLOAD when it has ended meanwhile. ESTALE: it ended at another client. */
+/*
+ * RG_NO_SUCH_UPLOAD when it has ended meanwhile. ESTALE where the directory is gone: it ended at
+ * another client. That it is gone may be known late (GlusterFS: after a second); where it is not, a
+ * server that has just come back may say ESTALE of what is still there.
+ */
 static int check_there(int upload_fd, struct rg_error *err)
 {
-    if (faccessat(upload_fd, RG_POSIX_UPLOAD_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-        return 0;
+    int os_errno = ESTALE;
+    for (int i = 0; os_errno == ESTALE && i < STALE_TRIES; i++) {
+        if (faccessat(upload_fd, RG_POSIX_UPLOAD_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+            return 0;
+        }
+        os_errno = errno;
+        if (os_errno == ENOENT || (os_errno == ESTALE && rg_posix_is_removed(upload_fd))) {
+            return rg_fail(err, RG_NO_SUCH_UPLOAD);
+        }
+        usleep(os_errno == ESTALE ? STALE_PAUSE_US : 0);
     }
-    return errno == ENOENT || errno == ESTALE ? rg_fail(err, RG_NO_SUCH_UPLOAD)
-                                              : rg_fail_storage(err, errno, "finding the upload");
+    return rg_fail_storage(err, os_errno, "finding the upload");
 }
 
 /* ---- Beginning ---- */

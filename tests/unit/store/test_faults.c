@@ -112,6 +112,7 @@ WRAP(int, renameat2, (int from, const char *old, int to, const char *name, unsig
      (from, old, to, name, flags), -1)
 WRAP(int, unlinkat, (int fd, const char *name, int flags), (fd, name, flags), -1)
 WRAP(int, mkdirat, (int fd, const char *name, mode_t mode), (fd, name, mode), -1)
+WRAP(int, faccessat, (int fd, const char *name, int mode, int flags), (fd, name, mode, flags), -1)
 WRAP(int, futimens, (int fd, const struct timespec *times), (fd, times), -1)
 WRAP(int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
 WRAP(int, ftruncate64, (int fd, off_t size), (fd, size), -1)
@@ -617,6 +618,24 @@ static void test_stale_storage_is_unavailable(void **state)
     tree_remove(&tree);
 }
 
+/* Nor is an upload, for one answer that is not about it. */
+static void test_a_stale_answer_ends_no_upload(void **state)
+{
+    struct tree tree;
+    open_tree(&tree, "");
+    prepare_upload(&tree);
+    arm("faccessat", ESTALE, 1, false);
+    assert_int_equal(send_part(&tree, 2), 0);
+    assert_true(disarm());
+    arm("faccessat", ESTALE, 1, true);
+    assert_int_equal(send_part(&tree, 2), -RG_SERVICE_UNAVAILABLE);
+    disarm();
+    assert_int_equal(complete_upload(&tree), 0);
+    expect(&tree, "m/p", "one two");
+    assert_int_equal(send_part(&tree, 2), -RG_NO_SUCH_UPLOAD);
+    tree_remove(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -628,6 +647,7 @@ int main(void)
         cmocka_unit_test(test_stale_reads_are_repeated),
         cmocka_unit_test(test_stale_buckets_are_gone),
         cmocka_unit_test(test_stale_storage_is_unavailable),
+        cmocka_unit_test(test_a_stale_answer_ends_no_upload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
