@@ -80,6 +80,11 @@ void judge_ln_mod(const struct rg_host_facts *facts, struct rg_findings *finding
     if (!is_lustre_machine(facts)) {
         return;
     }
+    if (!lnet->has_module && !rg_reading_ok(&facts->devices.netdevs_at)) {
+        /* Every kernel has interfaces: sysfs is hidden, and with it the module. */
+        (void)rg_find_unread(findings, "", &facts->devices.netdevs_at);
+        return;
+    }
     bool lacks_driver = lnet->has_module && wants_o2ib(facts) && !lnet->has_o2ib;
     struct rg_finding *finding =
         rg_find(findings, !lnet->has_module || lacks_driver ? RG_VERDICT_FAIL : RG_VERDICT_OK, "",
@@ -380,6 +385,11 @@ void judge_ln_conf_if(const struct rg_host_facts *facts, struct rg_findings *fin
 {
     const struct rg_host_lnet *lnet = &facts->lnet;
     size_t bad = 0, named = 0;
+    if ((lnet->conf.ni_count || lnet->module.count) &&
+        !rg_reading_ok(&facts->container.netdevs.at)) {
+        (void)rg_find_unread(findings, "", &facts->container.netdevs.at);
+        return;
+    }
     for (size_t i = 0; i < lnet->conf.ni_count; i++) {
         named += lnet->conf.nis[i].interface[0] != '\0';
         bad += judge_interface(facts, lnet->conf.nis[i].net, lnet->conf.nis[i].interface,

@@ -890,3 +890,13 @@ def test_remedies_quote_what_a_shell_would_act_on(tmp_path):
         report = forest.judge(mutate(lustre_client(), {"/proc/mounts": mounts}), tmp_path, "--for", "lustre-client")
         remedy = forest.worst(report, "XATTR-MODE")["remedy"].splitlines()
         assert remedy[0] == f"umount {quoted}" and remedy[1].endswith(f" {quoted}"), remedy
+
+
+def test_hidden_is_not_unloaded(tmp_path):
+    """Without sysfs nobody knows whether LNet runs: neither a failure nor well."""
+    hidden = {"/sys/class": None, "/sys/module": None, "/sys/bus": None, "/.railgate/lnet": None}
+    report = forest.judge(mutate(lustre_client(), hidden), tmp_path, "--for", "lustre-client")
+    assert forest.verdicts(report)["LN-MOD"] == "skip" and report["verdict"] == "warn", forest.bad(report)
+    assert {"LN-MOD", "LN-NI", "DEV-RDMA"} <= set(report["unjudged"]["checks"])
+    unloaded = forest.judge(mutate(lustre_client(), {"/sys/module": None}), tmp_path, "--for", "lustre-client")
+    assert forest.verdicts(unloaded)["LN-MOD"] == "fail"
