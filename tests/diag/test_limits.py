@@ -169,7 +169,8 @@ def test_a_server_that_lost_others():
 def test_processes_that_hang_in_the_rdma_stack():
     frames = (" ib_get_eth_speed+0x65/0x190 [ib_core]", " ptlrpc_queue_wait+0x7d/0x230 [ptlrpc]")
     incident = last(diagnose_text(lines("gpu01", 0, HUNG, frames[0])))
-    check(incident, cause="K-HUNG", scope="node", element_has="gpu01", nature="host")
+    check(incident, cause="K-HUNG", scope="node", element_has="gpu01", nature="host",
+          headline_has="inside its own RDMA drivers")
     check(last(diagnose_text(lines("gpu01", 0, HUNG, *frames))), cause="K-HUNG", scope="unknown")
     check(last(diagnose_text(lines("gpu01", 0, HUNG))), scope="unknown")
 
@@ -210,7 +211,7 @@ def test_a_client_that_reads_damaged_data():
     bad = ("LustreError: 133-1: scr-OST0000-osc-ffff88: BAD READ CHECKSUM: from 192.0.2.11@o2ib inode "
            "[0x200000401:0x5:0x0] object 0x0:1234 extent [0-1048575], client aa/aa, server bb, cksum_type 4")
     incident = last(diagnose_text(lines("gpu01", 0, bad)))
-    check(incident, cause="CK-READ", data="delayed", headline_has="hecksum")
+    check(incident, cause="CK-READ", scope="unknown", confidence="low", data="delayed", headline_has="hecksum")
 
 
 def test_an_answer_where_the_log_of_the_server_is_here():
@@ -252,3 +253,54 @@ def test_the_same_hour_is_told_of_the_same_trouble_only():
     other = "".join(day(index, f"scr-OST000{index}", (A, B, C)[index]) for index in range(3))
     assert "time of day" in english(last(diagnose_text(same))["evidence"])
     assert "time of day" not in english(last(diagnose_text(other))["evidence"])
+
+
+# ---- One fault of many, and how much a verdict is worth. ----
+
+def test_the_same_fault_on_many_nodes_is_something_shared():
+    def ports(*nodes):
+        text = known("gpu01", "gpu02", "gpu03")
+        return text + "".join(lines(node, 0, DOWN) for node in nodes) + lost_by(nodes, (A,))
+
+    incident = last(diagnose_text(ports("gpu01", "gpu02", "gpu03")))
+    check(incident, cause="NET-LINK", scope="fabric", evidence_has="3 nodes report it")
+    incident = last(diagnose_text(ports("gpu01", "gpu02")))
+    check(incident, cause="NET-LINK", scope="node")
+    assert "2 nodes have the same fault" in english(incident["contrary"])
+    assert "have the same fault" not in english(last(diagnose_text(ports("gpu01")))["contrary"])
+    # Processors of three nodes share no switch.
+    oom = "Out of memory: Killed process 4411 (python3) total-vm:98000000kB"
+    text = known("gpu01", "gpu02", "gpu03") + lost_by(("gpu01", "gpu02", "gpu03"), (A,))
+    text += "".join(lines(node, -1, oom) for node in ("gpu01", "gpu02", "gpu03"))
+    assert not [one for one in diagnose_text(text)["incidents"] if one["cause"]["row"] == "K-OOM" and one["scope"] == "fabric"]
+
+
+def test_of_two_causes_of_one_rank_the_earlier_counts():
+    down = lines("gpu01", 10, DOWN)
+    damaged = "mlx5_core 0000:3b:00.0: Port module event[error]: module 0, Cable error, High Temperature"
+    assert causes(lines("gpu01", 0, damaged) + down) == ["ML-PORTMOD"]
+    assert causes(down + lines("gpu01", 20, damaged)) == ["NET-LINK"]
+    assert causes(lines("gpu01", 20, damaged) + down) == ["NET-LINK"]  # as the clock says, not the file
+
+
+def test_an_undecided_scope_is_never_said_with_confidence():
+    text = cluster.line("oss1", -2990, OWN_A) + lines("oss1", 30, COMES_BACK)
+    evicted = cluster.evicted("gpu01", 0, "scr-OST0000") + cluster.lost("gpu01", 0, "scr-OST0000", A)
+    for one in diagnose_text(evicted)["incidents"] + diagnose_text(text)["incidents"]:
+        if one["scope"] == "unknown":
+            assert one["confidence"] == "low" and one["undecided"], one["headline"]
+    check(last(diagnose_text(evicted)), scope="unknown", confidence="low")
+
+
+def test_a_full_target_loses_nothing():
+    full = "LustreError: 1:0:(x.c:1:f()) scr-OST0000: failed to start transaction due to ENOSPC"
+    check(last(diagnose_text(lines("oss1", 0, full))), cause="BE-ENOSPC", scope="target", data="untouched")
+    failed = "blk_update_request: I/O error, dev sdr, sector 11721045128 op 0x0:(READ)"
+    check(last(diagnose_text(lines("oss1", 0, failed))), cause="BE-DISK", data="unknown")
+
+
+def test_an_error_of_the_server_is_called_one():
+    text = lines("gpu01", 0, f"LustreError: 11-0: scr-OST0000-osc-ffff88100aa0000: operation ost_write to node {A} "
+                             "failed: rc = -5")
+    check(last(diagnose_text(text)), headline_has="answered with an error")
+    check(last(diagnose_text(text.replace("rc = -5", "rc = -107"))), headline_has="does not know this client")
