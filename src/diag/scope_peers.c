@@ -1,6 +1,6 @@
 /*
- * Scopes that follow from who complains of whom: one node, one server, a rack, a router, the fabric
- *. Where that does not decide, the verdict says what would.
+ * Scopes that follow from who complains of whom: one node, one server, a rack, a router, the
+ * fabric. Where that does not decide, the verdict says what would.
  */
 #include "diag/scope.h"
 
@@ -367,35 +367,12 @@ bool rg_scope_told_router(struct rg_view *view)
     return true;
 }
 
-static rg_word common_router(struct rg_view *view)
-{
-    rg_word router = 0;
-    for (size_t i = 0; i < view->run_count; i++) {
-        const struct rg_run *run = view->runs[i];
-        if (!rg_run_is_active(run) || run->effect == RG_EFFECT_LOST) {
-            continue;
-        }
-        if (!run->nid_to || (router && router != run->nid_to)) {
-            return 0;
-        }
-        router = run->nid_to;
-    }
-    return router;
-}
-
 void rg_scope_many_to_many(struct rg_view *view)
 {
     struct rg_incident *incident = view->incident;
-    rg_word router = common_router(view);
     rg_view_say(view, &incident->evidence, RG_PHRASE_EV_OBSERVERS,
                 rg_view_number(view, view->observers.count), rg_view_names(view, &view->observers),
                 0);
-    if (router) {
-        rg_view_set_scope(view, RG_SCOPE_ROUTER, router);
-        rg_view_headline(view, RG_PHRASE_HEAD_ROUTER, router, 0, 0);
-        incident->nature = RG_NATURE_NETWORK;
-        return;
-    }
     rg_view_set_scope(view, RG_SCOPE_FABRIC, 0);
     incident->nature = view->silent.count >= 2 ? RG_NATURE_NETWORK : RG_NATURE_SERVER;
     rg_view_headline(view, RG_PHRASE_HEAD_FABRIC, 0, 0, 0);
