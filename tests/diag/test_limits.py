@@ -31,6 +31,29 @@ def test_hung_tasks_are_of_what_is_near():
     assert causes(trouble + lines("gpu01", 3000, HUNG)) == ["BE-ENOSPC", "K-HUNG"]
 
 
+def test_hung_tasks_are_not_of_other_nodes_ports():
+    assert causes(lines("gpu02", 0, DOWN) + lines("gpu01", 100, HUNG)) == ["NET-LINK", "K-HUNG"]
+
+
+def test_hung_tasks_are_of_the_nearest_trouble():
+    full = "LustreError: 1:0:(x.c:1:f()) scr-OST000{}: failed to start transaction due to ENOSPC"
+    two = lines("oss1", 0, full.format(0)) + lines("oss2", 250, full.format(1))
+    for at, nearest in (("20", 0), ("240", 1)):
+        found = diagnose_text(two + lines("gpu01", int(at), HUNG))["incidents"]
+        assert [one["cause"]["row"] for one in found] == ["BE-ENOSPC"] * 2
+        assert ["state D on gpu01" in english(one["users"]) for one in found] == [nearest == 0, nearest == 1]
+
+
+def test_two_file_systems_have_two_managers():
+    def gone(node, nid):
+        return lines(node, 0, f"LustreError: 166-1: MGC{nid}: Connection to MGS (at {nid}) was lost; in progress "
+                              "operations using this service will fail")
+
+    found = diagnose_text(gone("gpu01", A) + gone("gpu02", B))["incidents"]
+    assert sorted((one["scope"], one["element"]) for one in found) == [("mgs", A), ("mgs", B)]
+    assert len(diagnose_text(gone("gpu01", A) + gone("gpu02", A))["incidents"]) == 1
+
+
 def test_clients_that_come_back_are_told_unless_something_near_says_why():
     back = lines("oss1", 0, COMES_BACK)
     disk = "blk_update_request: I/O error, dev sdr, sector 11721045128 op 0x0:(READ)"
