@@ -32,6 +32,7 @@ def answer(status, fields=(), body=b""):
     fields = [*fields] if not isinstance(fields, dict) else [*fields.items()]
     if not any(name.lower() in ("content-length", "transfer-encoding") for name, _ in fields):
         fields.append(("Content-Length", len(body)))
+    fields.append(("Connection", "close"))
     head = f"HTTP/1.1 {status} X\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields)
     return head.encode() + b"\r\n" + body
 
