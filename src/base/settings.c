@@ -169,9 +169,18 @@ static const struct suffix duration_suffixes[] = {
     {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}, {"", 1000},
 };
 
-/* Digits and one suffix. A bare number is bytes, or seconds. */
-static bool parse_scaled(struct span text, const struct suffix *suffixes, size_t count,
-                         int64_t *ret_value)
+static bool parse_size(struct span text, int64_t *ret_value)
+{
+    uint64_t bytes;
+    if (!rg_span_to_size(text, &bytes) || bytes > INT64_MAX) {
+        return false;
+    }
+    *ret_value = (int64_t)bytes;
+    return true;
+}
+
+/* Digits and one suffix. A bare number is seconds. */
+static bool parse_duration(struct span text, int64_t *ret_value)
 {
     size_t digits = 0;
     while (digits < text.len && isdigit((unsigned char)text.ptr[digits])) {
@@ -181,9 +190,9 @@ static bool parse_scaled(struct span text, const struct suffix *suffixes, size_t
     if (!rg_span_to_u64(rg_span_head(text, digits), &value) || value > INT64_MAX) {
         return false;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (rg_span_is(rg_span_skip(text, digits), suffixes[i].text)) {
-            return rg_mul_checked((int64_t)value, suffixes[i].factor, ret_value);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(duration_suffixes); i++) {
+        if (rg_span_is(rg_span_skip(text, digits), duration_suffixes[i].text)) {
+            return rg_mul_checked((int64_t)value, duration_suffixes[i].factor, ret_value);
         }
     }
     return false;
@@ -209,9 +218,9 @@ static bool parse_number(const struct row *row, struct span text, int64_t *ret_v
 {
     switch (row->kind) {
     case SIZE:
-        return parse_scaled(text, size_suffixes, RG_ARRAY_LENGTH(size_suffixes), ret_value);
+        return parse_size(text, ret_value);
     case DURATION:
-        return parse_scaled(text, duration_suffixes, RG_ARRAY_LENGTH(duration_suffixes), ret_value);
+        return parse_duration(text, ret_value);
     default:
         break;
     }

@@ -79,6 +79,31 @@ bool rg_span_to_u64(struct span a, uint64_t *ret_value)
     return true;
 }
 
+bool rg_span_to_size(struct span a, uint64_t *ret_bytes)
+{
+    static const char units[] = "kmgtpe";
+    size_t digits = 0;
+    while (digits < a.len && a.ptr[digits] >= '0' && a.ptr[digits] <= '9') {
+        digits++;
+    }
+    struct span unit = rg_span_skip(a, digits);
+    uint64_t factor = 1;
+    if (unit.len) {
+        const char *at = memchr(units, unit.ptr[0] | 0x20, sizeof units - 1);
+        if (!at || (unit.len > 1 && !rg_span_is_nocase(rg_span_skip(unit, 1), "ib"))) {
+            return false;
+        }
+        factor = (uint64_t)1 << (10 * (at - units + 1));
+    }
+    uint64_t number;
+    if (!rg_span_to_u64(rg_span_head(a, digits), &number) ||
+        !rg_mul_checked(number, factor, &number)) {
+        return false;
+    }
+    *ret_bytes = number;
+    return true;
+}
+
 char *rg_span_dup(struct span a)
 {
     char *copy = malloc(a.len + 1);

@@ -93,6 +93,13 @@ ptrdiff_t rg_span_find(struct span a, char byte);
  */
 bool rg_span_to_u64(struct span a, uint64_t *ret_value);
 
+/*
+ * A number of bytes: digits, then nothing or a unit of 1,024 and its powers up to E, as "4K", "4k"
+ * or "4KiB". "4KB" is not taken: to some it is 4,000. Returns false and leaves *ret_bytes alone
+ * where it is anything else, or overflows.
+ */
+bool rg_span_to_size(struct span a, uint64_t *ret_bytes);
+
 /* A malloc'ed NUL-terminated copy; NULL when out of memory. The caller frees it. */
 char *rg_span_dup(struct span a);
 

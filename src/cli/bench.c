@@ -118,9 +118,7 @@ static bool read_numbers(const char *list, uint64_t most, uint64_t *ret_numbers,
     size_t count = 0;
     while (rest.ptr) {
         struct span word = rg_span_cut(&rest, ',');
-        char text[32];
-        snprintf(text, sizeof text, "%.*s", (int)RG_MIN(word.len, sizeof text - 1), word.ptr);
-        if (count == RG_CLI_BENCH_LIST_MAX || !rg_cli_read_size(text, &ret_numbers[count]) ||
+        if (count == RG_CLI_BENCH_LIST_MAX || !rg_span_to_size(word, &ret_numbers[count]) ||
             ret_numbers[count] == 0 || ret_numbers[count] > most) {
             return false;
         }

@@ -28,7 +28,9 @@ static void add_settings(struct rg_buf *out)
              "that\n`--config` names (`name = value` a line, `#` starts a comment). An option "
              "outranks the\nenvironment, the environment the file. Unknown names, wrong case and "
              "values out of range stop\nthe start with exit status 2 and one line that names the "
-             "setting. `railgate config` prints the\nvalues in effect.\n");
+             "setting. `railgate config` prints the\nvalues in effect. Bytes are a number, or one "
+             "with K, M, G or T behind it (1,024 and its powers; also\n`4k` or `4KiB`); a time is "
+             "seconds, or a number with ms, s, m, h or d.\n");
     rg_settings_reference(out);
 }
 

@@ -17,23 +17,6 @@
 
 /* ---- Options ---- */
 
-bool rg_cli_read_size(const char *text, uint64_t *ret_bytes)
-{
-    static const char suffixes[] = "KMGT";
-    struct span span = rg_span_text(text);
-    uint64_t factor = 1;
-    uint64_t number;
-    if (span.len && !(span.ptr[span.len - 1] >= '0' && span.ptr[span.len - 1] <= '9')) {
-        const char *at = strchr(suffixes, span.ptr[span.len - 1]);
-        if (!at) {
-            return false;
-        }
-        factor = (uint64_t)1 << (10 * (at - suffixes + 1));
-        span.len--;
-    }
-    return rg_span_to_u64(span, &number) && rg_mul_checked(number, factor, ret_bytes);
-}
-
 static const struct rg_cli_option *find_long(const struct rg_cli_option *options, struct span name)
 {
     for (; options->name; options++) {
@@ -90,7 +73,7 @@ static bool set_option(const struct rg_cli_option *option, const char *value)
     case RG_CLI_COUNT:
         return rg_span_to_u64(rg_span_text(value), option->target) && *(uint64_t *)option->target;
     case RG_CLI_SIZE:
-        return rg_cli_read_size(value, option->target) && *(uint64_t *)option->target;
+        return rg_span_to_size(rg_span_text(value), option->target) && *(uint64_t *)option->target;
     case RG_CLI_RETRIES:
         return read_retries(value, option->target);
     case RG_CLI_PATH:

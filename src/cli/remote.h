@@ -46,9 +46,6 @@ void rg_cli_help_options(const struct rg_cli_option *options, struct rg_buf *out
 
 #define RG_CLI_NO_RETRIES UINT64_MAX
 
-/* "64M" and the like. */
-bool rg_cli_read_size(const char *text, uint64_t *ret_bytes);
-
 /* ---- Clients ---- */
 
 /* Options that every client command has. */

@@ -52,6 +52,34 @@ static void test_numbers(void **state)
     assert_true(value == UINT64_MAX);
 }
 
+static void test_sizes(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } good[] = {{"0", 0},
+                {"4096", 4096},
+                {"4K", 4096},
+                {"4k", 4096},
+                {"4KiB", 4096},
+                {"64mib", UINT64_C(64) << 20},
+                {"5G", UINT64_C(5) << 30},
+                {"1T", UINT64_C(1) << 40},
+                {"3P", UINT64_C(3) << 50},
+                {"15E", UINT64_C(15) << 60}};
+    static const char *const bad[] = {"",      "K",     "4KB", "4B",    "4 K", " 4K", "-4K", "1.5G",
+                                      "4Kib4", "4KiBs", "4X",  "4\x0b", "16E", "4Ki", "4KK"};
+    uint64_t bytes = 7;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_false(rg_span_to_size(rg_span_text(bad[i]), &bytes));
+    }
+    assert_true(bytes == 7);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(rg_span_to_size(rg_span_text(good[i].text), &bytes));
+        assert_true(bytes == good[i].bytes);
+    }
+}
+
 static void test_utf8(void **state)
 {
     const char *good[] = {
@@ -80,6 +108,7 @@ int main(void)
         cmocka_unit_test(test_cut_visits_every_field),
         cmocka_unit_test(test_trim),
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_hash),
         cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_dup),
