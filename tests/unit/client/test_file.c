@@ -543,7 +543,7 @@ static void test_put_in_place_meanwhile(void **state)
     assert_ok(bench, get_file(bench, NULL));
     assert_null(put_in_place_from);
     check_file(bench, third, 100);
-    size_t size;
+    size_t size = 0;
     char *bytes = read_file(other, &size);
     assert_true(size == 5 && memcmp(bytes, "hello", 5) == 0);
     free(bytes);
@@ -560,7 +560,7 @@ static void test_close_fails(void **state)
     close_errno = 0;
     assert_int_equal(rc, -RG_STATUS_FILE);
     assert_int_equal(bench->failure.os_errno, EDQUOT);
-    size_t size;
+    size_t size = 0;
     char *bytes = read_file(other, &size);
     assert_true(size == 3 && memcmp(bytes, "old", 3) == 0);
     free(bytes);
