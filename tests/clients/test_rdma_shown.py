@@ -1,5 +1,6 @@
 """Every setting and every counter of the data planes, by the lists that the binary prints: what is added to
 one of them has to be shown here."""
+import json
 import os
 import re
 import signal
@@ -249,3 +250,37 @@ def test_each_counter_counts(start, tmp_path):
     for name, (path, text) in elsewhere.items():
         assert holds(path, text), name
     assert sorted([*shown, *elsewhere]) == sorted(reference("metrics", "railgate_rdma_"))
+
+
+# ---- What /-/ready says ----
+
+def rdma_of(one, ready=200):
+    status, text = one.admin("/-/ready")
+    assert status == ready
+    return json.loads(text)["rdma"]
+
+
+def test_ready_says_how_rdma_stands(start, tmp_path):
+    """Each rail with what is in use of it; the gateway is ready with RDMA and without."""
+    one = start("--rdma-transports", "ofi", "--rdma-providers", "tcp", "--rdma-budget", "60s")
+    railgate(one, "mb", "s3://rdma")
+    rdma = rdma_of(one)
+    assert rdma["state"] == "up"
+    idle = {"path": "ofi:tcp", "device": "tcp;ofi_rxm", "address": "127.0.0.1", "up": True, "hardware": False,
+            "lanes_leased": 0, "slots_in_use": 0, "slots": 128, "pinned_bytes": 0}
+    assert rdma["rails"] == [idle]
+    client = stopped(one, tmp_path)
+    [busy] = rdma_of(one)["rails"]
+    assert busy["lanes_leased"] == 1 and 1 <= busy["slots_in_use"] <= 4
+    client.kill()
+    client.wait()
+    nothing_left(one)
+    assert rdma_of(one)["rails"] == [idle]
+
+
+@pytest.mark.parametrize("options, state", [(("--rdma", "off"), "off"),
+                                            (("--rdma-transports", "rc", "--rdma-devices", "nosuch0"), "down")])
+def test_ready_without_rdma(start, options, state):
+    rdma = rdma_of(start(*options))
+    assert rdma["state"] == state
+    assert all(not rail["up"] and rail["reason"] for rail in rdma["rails"])
