@@ -187,7 +187,9 @@ static bool has_ended(struct rg_mount *mount, uint64_t deadline_ns)
 
 static bool is_used(struct rg_mount *mount)
 {
-    return atomic_load(&mount->requests) + atomic_load(&mount->given_up) > 0;
+    /* In this order: rg_mount_give_up raises the second before it lowers the first. */
+    unsigned requests = (unsigned)atomic_load(&mount->requests);
+    return requests > 0 || atomic_load(&mount->given_up) > 0;
 }
 
 static bool is_mounted(const struct rg_mount *mount, const struct rg_store_mount *found,

@@ -270,6 +270,10 @@ int rg_plane_pump(struct rg_planes *planes, struct rg_plane *plane, const struct
                   struct rg_error *err)
 {
     uint64_t now_ms = rg_clock_ms();
+    *ret_report = (struct rg_transfer_report){0};
+    if (now_ms >= way->deadline_ms) {
+        return rg_failf(err, RG_TIMED_OUT, "the transfer's time was over before it began");
+    }
     struct rg_transfer pipeline = RG_TRANSFER_INIT;
     pipeline.lane = way->lane;
     pipeline.disk = way->disk;
@@ -279,11 +283,10 @@ int rg_plane_pump(struct rg_planes *planes, struct rg_plane *plane, const struct
     pipeline.file_offset = transfer->file_offset;
     pipeline.length = transfer->length;
     pipeline.queue_ms = (uint32_t)planes->settings->rdma_queue_wait;
-    pipeline.budget_ms = (uint32_t)(way->deadline_ms > now_ms ? way->deadline_ms - now_ms : 1);
+    pipeline.budget_ms = (uint32_t)(way->deadline_ms - now_ms);
     pipeline.cancel = way->cancel;
     pipeline.consume = transfer->consume;
     pipeline.consume_context = transfer->consume_context;
-    *ret_report = (struct rg_transfer_report){0};
     return transfer->use == RG_PLANE_GET ? rg_pipeline_get(&pipeline, ret_report, err)
                                          : rg_pipeline_put(&pipeline, ret_report, err);
 }

@@ -419,7 +419,11 @@ static int move(struct run *run, struct rg_error *err)
         if (rc == 0) {
             rc = end_files(run, &ended, err);
         }
-        if (rc == 0 && run->report->bytes < run->transfer->length) {
+        bool is_over = run->report->bytes == run->transfer->length;
+        if (rc == 0 && ended && !is_over) {
+            rc = check_time(run, err); /* a file operation made at once may have hung */
+        }
+        if (rc == 0 && !is_over) {
             rc = started || ended ? take_posts(run, -1, 0, err) : wait_for_any(run, err);
         }
         if (rc < 0) {

@@ -238,7 +238,7 @@ bool rg_posix_bucket_is_gone(const struct rg_posix_bucket *bucket)
     }
     /* A server that has just come back may say so of what is still there. */
     if (fstatat(bucket->posix->root, bucket->name, &named, AT_SYMLINK_NOFOLLOW) < 0) {
-        return errno == ENOENT || errno == ESTALE;
+        return errno == ENOENT;
     }
     return named.st_dev != bucket->device || named.st_ino != bucket->inode;
 }

@@ -172,7 +172,8 @@ static int probe_root(struct rg_posix *posix, struct rg_error *err)
     }
     /* Health goes without it where there is no room. */
     rg_autoclose int health_fd =
-        openat(state_fd, RG_POSIX_HEALTH_FILE, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        openat(state_fd, RG_POSIX_HEALTH_FILE,
+               O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (posix->root_mount->shared_locks) {
         return 0;
     }

@@ -169,22 +169,30 @@ static int find_upload(struct upload *upload, struct rg_store *store, struct spa
 /*
  * RG_NO_SUCH_UPLOAD when it has ended meanwhile. ESTALE where the directory is gone: it ended at
  * another client. That it is gone may be known late (GlusterFS: after a second); where it is not, a
- * server that has just come back may say ESTALE of what is still there.
+ * server that has just come back may say ESTALE of what is still there, directory included.
  */
 static int check_there(int upload_fd, struct rg_error *err)
 {
-    int os_errno = ESTALE;
-    for (int i = 0; os_errno == ESTALE && i < STALE_TRIES; i++) {
+    struct stat st = {0};
+    bool is_known = false;
+    for (int i = 0; i < STALE_TRIES; i++) {
         if (faccessat(upload_fd, RG_POSIX_UPLOAD_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
             return 0;
         }
-        os_errno = errno;
-        if (os_errno == ENOENT || (os_errno == ESTALE && rg_posix_is_removed(upload_fd))) {
+        if (errno == ENOENT) {
             return rg_fail(err, RG_NO_SUCH_UPLOAD);
         }
-        usleep(os_errno == ESTALE ? STALE_PAUSE_US : 0);
+        if (errno != ESTALE) {
+            return rg_fail_storage(err, errno, "finding the upload");
+        }
+        is_known = fstat(upload_fd, &st) == 0;
+        if (is_known && st.st_nlink == 0) {
+            return rg_fail(err, RG_NO_SUCH_UPLOAD);
+        }
+        usleep(STALE_PAUSE_US);
     }
-    return rg_fail_storage(err, os_errno, "finding the upload");
+    return is_known ? rg_fail_storage(err, ESTALE, "finding the upload")
+                    : rg_fail(err, RG_NO_SUCH_UPLOAD);
 }
 
 /* ---- Beginning ---- */

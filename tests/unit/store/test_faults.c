@@ -23,16 +23,28 @@
 static _Atomic int fuse;
 static int fault_errno;
 static const char *failed_call;
-static const char *only_call; /* NULL: any may fail */
+static const char *only_call; /* names; NULL: any may fail */
 static bool fails_for_good;   /* also those after it */
+static unsigned stop_after;   /* those are so many in all; 0: any number */
+static const char *next_call; /* fails, too, after each call that failed */
+static bool next_fails;
 
 static bool blows(const char *call)
 {
     int left = atomic_load(&fuse);
-    if (left == 0 || (only_call && strcmp(only_call, call) != 0)) {
+    if (next_fails && next_call && strcmp(next_call, call) == 0) {
+        next_fails = false;
+        errno = fault_errno;
+        return true;
+    }
+    if (left == 0 || (only_call && !strstr(only_call, call))) {
         return false;
     }
     if (left == 1 && fails_for_good) {
+        if (stop_after && --stop_after == 0) {
+            atomic_store(&fuse, 0);
+        }
+        next_fails = next_call != NULL;
         errno = fault_errno;
         return true;
     }
@@ -594,6 +606,22 @@ static void test_stale_buckets_are_gone(void **state)
     }
 }
 
+/* Where the root is stale, too, nothing is known of the bucket. */
+static void test_a_stale_root_ends_no_bucket(void **state)
+{
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    open_tree(&tree, "");
+    for (int n = 1; n <= 12; n++) {
+        prepare_old(&tree);
+        arm("fstat64 fstatat64", ESTALE, n, true);
+        int rc = try_delete(&tree, "a/b", &err);
+        disarm();
+        assert_true(rc == 0 || rc == -RG_SERVICE_UNAVAILABLE || rc == -RG_SLOW_DOWN);
+    }
+    tree_remove(&tree);
+}
+
 /* A bucket that is still there is not blamed. */
 static void test_stale_storage_is_unavailable(void **state)
 {
@@ -630,6 +658,14 @@ static void test_a_stale_answer_ends_no_upload(void **state)
     arm("faccessat", ESTALE, 1, true);
     assert_int_equal(send_part(&tree, 2), -RG_SERVICE_UNAVAILABLE);
     disarm();
+    /* The directory, too. */
+    arm("faccessat", ESTALE, 1, true);
+    next_call = "fstat64";
+    stop_after = 2;
+    assert_int_equal(send_part(&tree, 2), 0);
+    assert_true(stop_after == 0 && !next_fails);
+    next_call = NULL;
+    disarm();
     assert_int_equal(complete_upload(&tree), 0);
     expect(&tree, "m/p", "one two");
     assert_int_equal(send_part(&tree, 2), -RG_NO_SUCH_UPLOAD);
@@ -647,6 +683,7 @@ int main(void)
         cmocka_unit_test(test_stale_reads_are_repeated),
         cmocka_unit_test(test_stale_buckets_are_gone),
         cmocka_unit_test(test_stale_storage_is_unavailable),
+        cmocka_unit_test(test_a_stale_root_ends_no_bucket),
         cmocka_unit_test(test_a_stale_answer_ends_no_upload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

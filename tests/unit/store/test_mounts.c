@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
@@ -397,6 +398,9 @@ static void test_mounts_below_the_root(void **state)
 {
     struct tree tree;
     size_t count = 1;
+    /* Where nobody else mounts meanwhile. */
+    assert_int_equal(unshare(CLONE_NEWNS), 0);
+    assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
     assert_true(tree_make(&tree, "local", 0));
     tree_open(&tree);
     assert_int_equal(mount_id(&tree, "bucket/a b\\c", &count), -1);
