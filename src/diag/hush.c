@@ -64,7 +64,9 @@ static bool is_explained(const struct rg_correlation *correlation, const struct 
 
 static bool is_at_rest(const struct rg_correlation *correlation, const struct rg_run *run)
 {
-    if (run->when_first.kind == RG_WHEN_BOOT && run->end <= STARTING_USEC) {
+    /* Not start and end: those may lie beside another node's clock. */
+    if (run->when_first.kind == RG_WHEN_BOOT && run->when_last.kind == RG_WHEN_BOOT &&
+        run->when_last.usec <= STARTING_USEC) {
         return true;
     }
     for (uint32_t i = 0; i < correlation->run_count; i++) {

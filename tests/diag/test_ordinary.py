@@ -74,6 +74,16 @@ def test_seconds_since_boot_tell_it_too(line):
     assert len(diagnose_text(f"[  120.000001] {line}\n[  520.000001] {line}\n", "--node", "gpu01")["incidents"]) == 1
 
 
+@pytest.mark.parametrize("since_boot, incidents", [(36100, 1), (100, 0)])
+def test_seconds_since_boot_are_those_of_the_node_itself(tmp_path, since_boot, incidents):
+    """Two nodes' dmesg, laid side by side by what both say of a target: the second booted ten hours earlier."""
+    back = f"Lustre: {cluster.client_device('scr-OST0000')}: Connection restored to {NID} (at {NID})"
+    (tmp_path / "gpu01.log").write_text(f"[ 1500.000001] {back}\n")
+    (tmp_path / "gpu02.log").write_text(f"[{since_boot}.000001] {DOWN}\n[37500.000001] {back}\n")
+    found = diagnose(tmp_path / "gpu01.log", tmp_path / "gpu02.log")["incidents"]
+    assert [one["cause"]["row"] for one in found] == ["NET-LINK"] * incidents
+
+
 def test_another_boot_or_node_explains_no_port():
     down = cluster.line("gpu02", 20, DOWN)
     assert len(diagnose_text(cluster.line("gpu01", 0, BOOT) + down)["incidents"]) == 1
