@@ -107,8 +107,15 @@ static void hush_ports(struct rg_correlation *correlation)
     }
 }
 
-/* Reads through a path that is on stand-by fail; the disk is well. A medium error (the detail of
- * the run) is the disk's own all the same. */
+/* From a little before the first answer of the path to a little after its last. */
+static bool lies_within(const struct rg_run *run, const struct rg_run *passive)
+{
+    return run->clock == passive->clock && run->clock >= 0 &&
+           run->start >= passive->start - PATH_USEC && run->end <= passive->end + PATH_USEC;
+}
+
+/* Reads through a path that is on stand-by fail; the disk is well. What is no read (the detail of
+ * the run) is never hushed: a medium error is the disk's own, and a lost write is lost. */
 static void hush_passive_paths(struct rg_correlation *correlation)
 {
     for (uint32_t i = 0; i < correlation->run_count; i++) {
@@ -120,7 +127,7 @@ static void hush_passive_paths(struct rg_correlation *correlation)
             struct rg_run *run = &correlation->runs[k];
             if (rg_row_is(run->row, "BE-DISK") && run->device == passive->device &&
                 run->node == passive->node && run->boot == passive->boot && !run->detail &&
-                rg_runs_are_near(run, passive, PATH_USEC)) {
+                lies_within(run, passive)) {
                 run->effect = RG_EFFECT_NONE;
             }
         }

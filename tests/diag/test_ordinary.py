@@ -131,6 +131,44 @@ def test_a_path_on_standby_is_no_broken_disk():
         assert [one["cause"]["row"] for one in found] == ["BE-DISK"], other
 
 
+def test_a_path_on_standby_hushes_no_more_than_its_own_minute():
+    standby = STANDBY.format("sdq")
+    read = READ.format("sdq")
+    assert diagnose_text(disk("oss1", 0, read) + disk("oss1", 50, standby) + disk("oss1", 100, read))["incidents"] == []
+    for hours in (
+        disk("oss1", 0, standby) + "".join(disk("oss1", at, read) for at in range(0, 14400, 600)),
+        "".join(disk("oss1", at, read) for at in range(0, 14400, 600)) + disk("oss1", 14400, standby),
+    ):
+        assert [one["cause"]["row"] for one in diagnose_text(hours)["incidents"]] == ["BE-DISK"]
+    # Lines without a time are not known to be of one minute.
+    found = diagnose_text(f"{standby}\n{read}\n", "--node", "oss1")["incidents"]
+    assert [one["cause"]["row"] for one in found] == ["BE-DISK"]
+
+
+@pytest.mark.parametrize("line", [
+    "Buffer I/O error on dev sdq, logical block 1057, lost async page write",
+    "Buffer I/O error on dev sdq, logical block 1057, lost sync page write",
+    "lost page write due to I/O error on sdq",
+    READ.format("sdq").replace("0x0:(READ)", "0x1:(WRITE)"),
+    READ.format("sdq").replace("0x0:(READ)", "0x2:(FLUSH)"),
+    "critical medium error, dev sdq, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0",
+    "critical target error, dev sdq, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0",
+])
+def test_only_reads_fail_of_a_path_on_standby(line):
+    text = disk("oss1", 0, STANDBY.format("sdq"), READ.format("sdq"), line)
+    assert [one["cause"]["row"] for one in diagnose_text(text)["incidents"]] == ["BE-DISK"]
+
+
+@pytest.mark.parametrize("line", [
+    READ.format("sdq"),
+    "blk_update_request: I/O error, dev sdq, sector 0",
+    "Buffer I/O error on dev sdq, logical block 0, async page read",
+    "Buffer I/O error on device sdq, logical block 0",
+])
+def test_reads_fail_of_a_path_on_standby(line):
+    assert diagnose_text(disk("oss1", 0, STANDBY.format("sdq"), line))["incidents"] == []
+
+
 @pytest.mark.parametrize("line", [
     READ.format("fd0"), READ.format("sr0"), "Buffer I/O error on dev fd0, logical block 0, async page read",
     "sr 7:0:0:0: [sr0] tag#0 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK cmd_age=0s",
