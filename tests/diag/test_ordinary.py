@@ -159,6 +159,15 @@ def test_only_reads_fail_of_a_path_on_standby(line):
     assert [one["cause"]["row"] for one in diagnose_text(text)["incidents"]] == ["BE-DISK"]
 
 
+def test_a_path_that_is_unavailable_is_no_standby():
+    gone = STANDBY.format("sdq").replace("standby", "unavailable")
+    found = diagnose_text(disk("oss1", 0, gone, READ.format("sdq")))["incidents"]
+    assert len(found) == 1 and found[0]["cause"]["row"] in ("BE-SCSI", "BE-DISK")
+    check(diagnose_text(disk("oss1", 0, gone))["incidents"][0], cause="BE-SCSI", nature="storage")
+    moves = "sd 8:0:0:1: [sdq] Add. Sense: Logical unit not accessible, asymmetric access state transition"
+    assert diagnose_text(disk("oss1", 0, moves, READ.format("sdq")))["incidents"] == []
+
+
 @pytest.mark.parametrize("line", [
     READ.format("sdq"),
     "blk_update_request: I/O error, dev sdq, sector 0",
