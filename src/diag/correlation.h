@@ -216,7 +216,7 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count);
 bool rg_runs_are_near(const struct rg_run *a, const struct rg_run *b, int64_t slack_usec);
 
 /* hush.c: takes the fault from runs that are ordinary where they stand. After the runs have their
- * times, before they are joined. */
+ * times and elements, and losses their end; before they are joined. */
 void rg_hush(struct rg_correlation *correlation);
 
 /* verdict.c: everything about incident `number` (its index in rg_run.incident). False when out of

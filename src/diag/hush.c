@@ -5,6 +5,7 @@
  *
  * Never hushed is what something else on the node may be the consequence of.
  */
+#include "base/checked.h"
 #include "diag/correlation.h"
 
 #include <string.h>
@@ -13,6 +14,7 @@
 #define STARTING_USEC (180 * USEC) /* until the ports of a booting node are up */
 #define STOPPING_USEC (300 * USEC) /* from the order on, until the node is down */
 #define PATH_USEC     (60 * USEC)
+#define ABSENT_USEC   (3600 * USEC) /* a loss so long before the boot is another story */
 
 /* A missing route to a NID whose host is spoken with on another LNet network is a leftover, unless
  * a mount wanted that very NID. */
@@ -47,22 +49,14 @@ static bool is_kernel_start(const struct rg_correlation *correlation, const stru
     return false;
 }
 
-/* The whole run lies where ports are without link by themselves: after `other`, which is the start
- * of the node's boot or the order to stop. */
-static bool is_explained(const struct rg_correlation *correlation, const struct rg_run *run,
-                         const struct rg_run *other)
+static bool is_of_boot(const struct rg_run *run, const struct rg_run *other)
 {
-    if (other->node != run->node || other->boot != run->boot || other->clock != run->clock) {
-        return false;
-    }
-    if (is_kernel_start(correlation, other)) {
-        return run->start >= other->start && run->end - other->start <= STARTING_USEC;
-    }
-    bool stopping = rg_row_is(other->row, "LN-STOPPED") || rg_row_is(other->row, "K-SHUTDOWN");
-    return stopping && run->start >= other->start && run->end - other->end <= STOPPING_USEC;
+    return other->node == run->node && other->boot == run->boot && other->clock == run->clock;
 }
 
-static bool is_at_rest(const struct rg_correlation *correlation, const struct rg_run *run)
+/* The whole run lies where ports are without link by themselves: after the start of the node's
+ * boot. */
+static bool is_starting(const struct rg_correlation *correlation, const struct rg_run *run)
 {
     /* Not start and end: those may lie beside another node's clock. */
     if (run->when_first.kind == RG_WHEN_BOOT && run->when_last.kind == RG_WHEN_BOOT &&
@@ -70,11 +64,99 @@ static bool is_at_rest(const struct rg_correlation *correlation, const struct rg
         return true;
     }
     for (uint32_t i = 0; i < correlation->run_count; i++) {
-        if (is_explained(correlation, run, &correlation->runs[i])) {
+        const struct rg_run *other = &correlation->runs[i];
+        if (is_of_boot(run, other) && is_kernel_start(correlation, other) &&
+            run->start >= other->start && run->end - other->start <= STARTING_USEC) {
             return true;
         }
     }
     return false;
+}
+
+/* Or after the order to stop. */
+static bool is_stopping(const struct rg_correlation *correlation, const struct rg_run *run)
+{
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        const struct rg_run *other = &correlation->runs[i];
+        bool order = rg_row_is(other->row, "LN-STOPPED") || rg_row_is(other->row, "K-SHUTDOWN");
+        if (order && is_of_boot(run, other) && run->start >= other->start &&
+            run->end - other->end <= STOPPING_USEC) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool came_up(const struct rg_correlation *correlation, const struct rg_run *run)
+{
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        const struct rg_run *other = &correlation->runs[i];
+        if (other->effect == RG_EFFECT_RESTORED && rg_row_is(other->row, "NET-LINK") &&
+            other->device == run->device && is_of_boot(run, other) && other->end >= run->end) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `other`, of another node, shows that the node was missed for longer than its boot took: a
+ * connection that never came back, or requests that still fail a window later. */
+static bool misses(const struct rg_run *other, const struct rg_run *run, int64_t window)
+{
+    if (other->clock != run->clock || run->clock < 0) {
+        return other->effect == RG_EFFECT_LOST && !other->ended;
+    }
+    if (other->effect == RG_EFFECT_LOST) {
+        return !other->ended && other->start - run->end <= window &&
+               run->start - other->end <= ABSENT_USEC;
+    }
+    return other->end - run->end > window && rg_runs_are_near(run, other, window);
+}
+
+/* Whether the log of the node of `run` goes on for longer than a boot takes after `usec`, of the
+ * clock of `run`. */
+static bool is_told_long_after(const struct rg_correlation *correlation, const struct rg_run *run,
+                               int64_t usec)
+{
+    const struct rg_correlation_sources *sources = &correlation->sources;
+    int64_t rest = STARTING_USEC - (run->end - usec);
+    bool long_after = rest < 0;
+    for (uint32_t i = 0; i < correlation->seen_count && sources->when && !long_after; i++) {
+        const struct rg_node_seen *seen = &correlation->seen[i];
+        if (seen->node != run->node || seen->last_boot != run->boot) {
+            continue;
+        }
+        struct rg_when last =
+            sources->when(sources->context, &seen->last, seen->node, seen->last_boot, seen->source);
+        /* What laid the run's clock beside others holds for the whole log. */
+        int64_t after;
+        long_after = last.kind == run->when_last.kind &&
+                     rg_sub_checked(last.usec, run->when_last.usec, &after) && after > rest;
+    }
+    return long_after;
+}
+
+/* The node booted, its port stays without link, and others go on missing the node. `ret_long` is
+ * set when they are seen to for longer than a boot takes. */
+static bool is_missed(const struct rg_correlation *correlation, const struct rg_run *run,
+                      bool *ret_long)
+{
+    *ret_long = false;
+    if (came_up(correlation, run)) {
+        return false;
+    }
+    int64_t window = correlation->options.window_sec * USEC;
+    bool missed = false;
+    for (uint32_t i = 0; i < correlation->run_count && !*ret_long; i++) {
+        const struct rg_run *other = &correlation->runs[i];
+        if (other->node != run->node && other->element == run->element && rg_run_is_active(other) &&
+            !(other->trait.flags & RG_TRAIT_PORT) && misses(other, run, window)) {
+            missed = true;
+            *ret_long =
+                other->clock == run->clock && is_told_long_after(correlation, other, run->end);
+        }
+    }
+    return missed;
 }
 
 /* Something on the node may be the consequence of it. */
@@ -101,7 +183,15 @@ static void hush_ports(struct rg_correlation *correlation)
         }
         const char *detail = rg_pool_text(&correlation->pool, run->detail);
         bool damaged = rg_row_is(run->row, "ML-PORTMOD") && !strstr(detail, "Cable unplugged");
-        if (!damaged && is_at_rest(correlation, run) && !has_company(correlation, run)) {
+        bool at_rest = is_stopping(correlation, run);
+        if (!at_rest && is_starting(correlation, run)) {
+            bool for_long;
+            at_rest = !is_missed(correlation, run, &for_long);
+            if (for_long) {
+                run->trait.flags |= RG_TRAIT_LATE; /* the reason why the node did not come back */
+            }
+        }
+        if (!damaged && at_rest && !has_company(correlation, run)) {
             run->effect = RG_EFFECT_NONE;
         }
     }

@@ -806,7 +806,6 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
     free(distinct.items);
 
     size_t count = 0;
-    rg_hush(correlation);
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         struct rg_run *run = &correlation->runs[i];
         accuse_self(correlation, run);
@@ -814,6 +813,8 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
         run->group = i;
         run->incident = -1;
     }
+    pair_losses(correlation);
+    rg_hush(correlation);
     promote_hung_tasks(correlation);
     promote_reconnects(correlation);
     promote_floods(correlation);
@@ -823,7 +824,6 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
             list[count++] = (struct by_element){i, run->element, run->start};
         }
     }
-    pair_losses(correlation);
     qsort(list, count, sizeof(*list), compare_by_element);
     note_ill(correlation, list, count);
     note_witnesses(correlation, list, count);

@@ -41,6 +41,10 @@ def test_orderly(name):
 
 # ---- A port without link, while the node boots or is taken down. ----
 
+def causes(text):
+    return [one["cause"]["row"] for one in diagnose_text(text)["incidents"]]
+
+
 NID = "192.0.2.11@o2ib"
 DOWN = "mlx5_core 0000:3b:00.0 ens1f0np0: Link down"
 UNPLUGGED = "mlx5_core 0000:3b:00.1: Port module event: module 1, Cable unplugged"
@@ -101,6 +105,58 @@ def test_a_port_that_something_waits_for_is_told():
     assert [one["cause"]["row"] for one in found] == ["PT-EXPIRE-SLOW"]
     found = diagnose_text(boot + cluster.gone("gpu02", 60, "scr-OST0000", NID))["incidents"]
     assert [one["cause"]["row"] for one in found] == ["PT-EXPIRE-SLOW"]
+
+
+# A server that was rebooted on purpose at -400, and whose port went down while it booted.
+REBOOTED = (cluster.line("oss1", -4000, f"LNet: Added LNI {NID} [8/256/0/180]")
+            + cluster.line("oss1", -400, "systemd-logind[900]: System is rebooting.")
+            + cluster.line("oss1", -390, "reboot: Restarting system")
+            + cluster.line("oss1", 0, BOOT) + cluster.line("oss1", 100, DOWN))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_port_of_a_server_that_is_missed_after_its_boot_is_told(ordered):
+    before = REBOOTED
+    if not ordered:
+        before = REBOOTED[REBOOTED.index(cluster.line("oss1", 0, BOOT)):]
+        before += cluster.line("oss1", 101, f"LNet: Added LNI {NID} [8/256/0/180]")
+    missed = "".join(cluster.lost(f"gpu{i:02}", at, "scr-OST0000", NID)
+                     for at in range(130, 10000, 900) for i in range(1, 4))
+    found = diagnose_text(before + missed)["incidents"]
+    check(found[0], cause="NET-LINK", element_has="oss1", planned=False)
+    # Requests that still fail long after say it too.
+    failing = "".join(cluster.timed_out("gpu01", at, "scr-OST0000", NID, xid=at) for at in range(130, 10000, 900))
+    check(diagnose_text(before + failing)["incidents"][0], cause="NET-LINK", element_has="oss1", planned=False)
+
+
+def test_the_port_keeps_a_server_away_that_was_rebooted_on_purpose():
+    text = (cluster.line("oss1", -4000, f"LNet: Added LNI {NID} [8/256/0/180]")
+            + cluster.line("oss1", -100, "systemd-logind[900]: System is rebooting.")
+            + cluster.line("oss1", 0, BOOT) + cluster.line("oss1", 40, DOWN) + cluster.lost("gpu01", -95, "scr-OST0000", NID))
+    later = cluster.line("gpu01", 3000, "nothing that matters")
+    check(diagnose_text(text + later)["incidents"][0], cause="NET-LINK", element_has="oss1", planned=False)
+    # The log ends while the node may yet be booting.
+    for soon in ("", cluster.line("gpu01", 210, "nothing that matters")):
+        check(diagnose_text(text + soon)["incidents"][0], cause="K-SHUTDOWN", planned=True)
+    back = cluster.restored("gpu01", 170, "scr-OST0000", NID)
+    check(diagnose_text(text + back + later)["incidents"][0], cause="K-SHUTDOWN", planned=True)
+
+
+def test_a_port_of_a_server_that_is_back_is_not_told():
+    lost = "".join(cluster.lost(f"gpu{i:02}", -380, "scr-OST0000", NID) for i in range(1, 4))
+    back = "".join(cluster.restored(f"gpu{i:02}", 170, "scr-OST0000", NID) for i in range(1, 4))
+    up = cluster.line("oss1", 110, DOWN.replace("down", "up"))
+    old = cluster.lost("gpu01", -9000, "scr-OST0000", NID)  # of a client that is long gone
+    planned = dict(cause="K-SHUTDOWN", planned=True, element_has="oss1")
+    for rest in (lost + back, up + lost):
+        found = diagnose_text(REBOOTED + rest)["incidents"]
+        assert len(found) == 1
+        check(found[0], **planned)
+    assert "NET-LINK" not in causes(REBOOTED + old)
+    assert "NET-LINK" in causes(REBOOTED + lost)
+    # While it is down by order, nobody can know more.
+    going = REBOOTED[:REBOOTED.index(cluster.line("oss1", 0, BOOT))] + cluster.line("oss1", -395, DOWN)
+    check(diagnose_text(going + lost)["incidents"][0], **planned)
 
 
 def test_a_damaged_module_is_told_at_boot_too():
