@@ -181,8 +181,6 @@ static void hush_ports(struct rg_correlation *correlation)
             run->clock < 0) {
             continue;
         }
-        const char *detail = rg_pool_text(&correlation->pool, run->detail);
-        bool damaged = rg_row_is(run->row, "ML-PORTMOD") && !strstr(detail, "Cable unplugged");
         bool at_rest = is_stopping(correlation, run);
         if (!at_rest && is_starting(correlation, run)) {
             bool for_long;
@@ -191,7 +189,7 @@ static void hush_ports(struct rg_correlation *correlation)
                 run->trait.flags |= RG_TRAIT_LATE; /* the reason why the node did not come back */
             }
         }
-        if (!damaged && at_rest && !has_company(correlation, run)) {
+        if (at_rest && !has_company(correlation, run)) {
             run->effect = RG_EFFECT_NONE;
         }
     }

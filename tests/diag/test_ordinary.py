@@ -165,6 +165,15 @@ def test_a_damaged_module_is_told_at_boot_too():
     check(diagnose_text(text)["incidents"][0], cause="ML-PORTMOD", scope="node")
 
 
+def test_a_module_that_was_unplugged_and_is_damaged_is_told():
+    """Both of one port, in the first minute of a boot."""
+    bad = UNPLUGGED.replace("module 1, Cable unplugged", "module 1, Cable error, Bad or unsupported EEPROM")
+    for first, second in ((UNPLUGGED, bad), (bad, UNPLUGGED)):
+        text = cluster.line("gpu01", 0, BOOT) + cluster.line("gpu01", 20, first) + cluster.line("gpu01", 21, second)
+        assert causes(text) == ["ML-PORTMOD"]
+    assert causes(cluster.line("gpu01", 0, BOOT) + cluster.line("gpu01", 400, UNPLUGGED)) == ["ML-UNPLUGGED"]
+
+
 # ---- Disks. ----
 
 def disk(node, at, *lines):
