@@ -159,6 +159,20 @@ def test_a_port_of_a_server_that_is_back_is_not_told():
     check(diagnose_text(going + lost)["incidents"][0], **planned)
 
 
+@pytest.mark.parametrize("hot", [
+    "thermal thermal_zone0: critical temperature reached (105 C), shutting down",
+    "thermal thermal_zone0: acpitz: critical temperature reached, shutting down",
+    "reboot: HARDWARE PROTECTION shutdown (Temperature too high)",
+])
+def test_a_node_that_is_too_hot_was_not_shut_down_on_purpose(hot):
+    text = cluster.line("oss1", -4000, f"LNet: Added LNI {NID} [8/256/0/180]") + cluster.line("oss1", 0, hot)
+    text += cluster.line("oss1", 1, "systemd-logind[900]: System is powering down.")
+    text += "".join(cluster.lost(f"gpu{i:02}", 20, "scr-OST0000", NID) for i in range(1, 4))
+    found = diagnose_text(text)["incidents"]
+    assert len(found) == 1
+    check(found[0], cause="K-THERMAL", nature="hardware", planned=False, element_has="oss1")
+
+
 def test_a_damaged_module_is_told_at_boot_too():
     text = cluster.line("gpu01", 0, BOOT) + cluster.line(
         "gpu01", 20, "mlx5_core 0000:01:00.0: Port module event[error]: module 0, Cable error, High Temperature")
