@@ -21,6 +21,10 @@
 #define CORRECTED_MIN        100
 #define CORRECTED_PER_MINUTE 6
 
+/* Whole time-outs of an NVMe: that many, and not all at once. */
+#define POLLED_MIN        3
+#define POLLED_SPREAD_SEC 30
+
 /* Comparisons that laying clocks side by side may cost in all. */
 #define LAYING_MAX 20000000
 
@@ -408,7 +412,15 @@ static void promote_hung_tasks(struct rg_correlation *correlation)
     }
 }
 
-/* Errors that hardware corrected are normal now and then; at this rate a part is going bad. */
+/* The commands that one lost interrupt held up end together; what comes later is another one. */
+static bool is_polled_again(const struct rg_run *run)
+{
+    return rg_row_is(run->row, "BE-POLLED") && run->count >= POLLED_MIN &&
+           (run->clock == NO_CLOCK || run->end - run->start >= POLLED_SPREAD_SEC * USEC);
+}
+
+/* Errors that hardware corrected are normal now and then; at this rate a part is going bad. So are
+ * interrupts that got lost, until each of them holds up the disk. */
 static void promote_floods(struct rg_correlation *correlation)
 {
     for (uint32_t i = 0; i < correlation->run_count; i++) {
@@ -418,6 +430,9 @@ static void promote_floods(struct rg_correlation *correlation)
             run->count / (uint64_t)minutes >= CORRECTED_PER_MINUTE) {
             run->effect = RG_EFFECT_FAULT;
             run->trait.rank = 89; /* a warning: it explains nothing else */
+        }
+        if (is_polled_again(run)) {
+            run->effect = RG_EFFECT_FAULT;
         }
     }
 }

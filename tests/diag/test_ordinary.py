@@ -263,6 +263,7 @@ def test_reads_fail_of_a_path_on_standby(line):
     "sd 0:0:0:0: [sda] tag#12 Add. Sense: Invalid field in cdb",
     "critical target error, dev sda, sector 2048 op 0x9:(WRITE_ZEROES) flags 0x800 phys_seg 0 prio class 0",
     "nvme nvme0: I/O 24 QID 0 timeout, completion polled",
+    "nvme nvme0: I/O tag 24 (1018) opcode 0x2 (I/O Cmd) QID 5 timeout, completion polled",
     "mpt3sas_cm0: log_info(0x31120303): originator(PL), code(0x12), sub_code(0x0303)",
 ])
 def test_lines_of_disks_that_mean_nothing(line):
@@ -279,6 +280,20 @@ def test_lines_of_disks_that_mean_nothing(line):
 ])
 def test_lines_of_disks_that_mean_something(line, row):
     check(diagnose_text(disk("oss1", 0, line))["incidents"][0], cause=row, nature="storage")
+
+
+@pytest.mark.parametrize("times, incidents", [
+    ([0], 0), ([0, 40], 0),
+    ([0, 0.1, 0.2, 0.3], 0),  # one lost interrupt, and all that waited for it
+    ([0, 29, 29.5], 0), ([0, 30, 30.5], 1), ([0, 600, 1200], 1),
+    ([0, 4000, 8000], 0),  # hours apart
+])
+def test_an_nvme_whose_interrupts_get_lost_again_and_again(times, incidents):
+    polled = "nvme nvme0: I/O 24 QID 5 timeout, completion polled"
+    found = diagnose_text("".join(disk("oss1", at, polled) for at in times))["incidents"]
+    assert [one["cause"]["row"] for one in found] == ["BE-POLLED"] * incidents
+    if found:
+        check(found[0], nature="storage", scope="node", element_has="oss1")
 
 
 # ---- Jobs and the kernel. ----
