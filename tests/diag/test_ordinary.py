@@ -296,6 +296,14 @@ def test_an_nvme_whose_interrupts_get_lost_again_and_again(times, incidents):
         check(found[0], nature="storage", scope="node", element_has="oss1")
 
 
+@pytest.mark.parametrize("driver, incidents", [
+    ("SENSE", 0), ("OK", 0), ("TIMEOUT", 1), ("HARD", 1), ("MEDIA", 1), ("ERROR", 1),
+])
+def test_what_the_driver_says_of_a_command(driver, incidents):
+    failed = f"sd 0:0:18:0: [sdr] tag#4132 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_{driver} cmd_age=3s"
+    assert causes(disk("oss1", 0, failed)) == ["BE-SCSI"] * incidents
+
+
 # ---- Jobs and the kernel. ----
 
 def test_a_job_at_its_own_limit_is_not_the_node_out_of_memory():
