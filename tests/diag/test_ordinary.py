@@ -317,6 +317,29 @@ def test_a_job_at_its_own_limit_is_not_the_node_out_of_memory():
     assert diagnose_text(disk("gpu01", 0, job) + lost)["incidents"][0]["cause"]["row"] == "PT-EXPIRE-SLOW"
 
 
+MEMCG = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0-1,oom_memcg={0},task_memcg={0},task={1},pid=4021,uid=0"
+
+
+@pytest.mark.parametrize("line, incidents", [
+    (MEMCG.format("/slurm/uid_1000/job_8812", "python3"), 0),
+    # Slurm and container engines keep jobs beneath the services, in scopes of their own.
+    (MEMCG.format("/system.slice/slurmstepd.scope/job_8812/step_0", "python3"), 0),
+    (MEMCG.format("/system.slice/slurmd.service/job_8812", "python3"), 0),
+    (MEMCG.format("/system.slice/docker-1f2e3d.scope", "python3"), 0),
+    (MEMCG.format("/system.slice/chronyd.service", "chronyd"), 1),
+    (MEMCG.format("/kubepods.slice/pod1", "minio"), 1),
+    (MEMCG.format("/machine.slice", "pacemaker-based"), 1),
+    ("Memory cgroup out of memory: Killed process 4021 (railgate) total-vm:2841232kB", 1),
+    ("Memory cgroup out of memory: Killed process 4021 (corosync) total-vm:2841232kB", 1),
+    ("Memory cgroup out of memory: Killed process 4021 (mount.lustre) total-vm:2841232kB", 1),
+    ("Memory cgroup out of memory: Killed process 4021 (minions) total-vm:2841232kB", 0),
+    ("Task in /system.slice/minio.service killed as a result of limit of /system.slice/minio.service", 1),
+    ("Task in /slurm/uid_1000/job_1 killed as a result of limit of /slurm/uid_1000/job_1", 0),
+])
+def test_a_service_at_its_limit_is_a_fault(line, incidents):
+    assert causes(disk("oss1", 0, line)) == ["K-OOM-DAEMON"] * incidents
+
+
 @pytest.mark.parametrize("line, incidents", [
     ("traps: a.out[40400] general protection fault ip:401136 sp:7ffd error:0 in a.out[401000+1000]", 0),
     ("general protection fault, probably for non-canonical address 0xdead000000000108: 0000 [#1] PREEMPT SMP", 1),
