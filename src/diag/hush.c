@@ -73,14 +73,16 @@ static bool is_starting(const struct rg_correlation *correlation, const struct r
     return false;
 }
 
-/* Or after the order to stop. */
+/* Or after the order to stop. A node that goes down says so until it is down; LNet can be stopped
+ * more than once. */
 static bool is_stopping(const struct rg_correlation *correlation, const struct rg_run *run)
 {
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         const struct rg_run *other = &correlation->runs[i];
-        bool order = rg_row_is(other->row, "LN-STOPPED") || rg_row_is(other->row, "K-SHUTDOWN");
+        bool lnet = rg_row_is(other->row, "LN-STOPPED");
+        bool order = lnet || rg_row_is(other->row, "K-SHUTDOWN");
         if (order && is_of_boot(run, other) && run->start >= other->start &&
-            run->end - other->end <= STOPPING_USEC) {
+            run->end - (lnet ? other->start : other->end) <= STOPPING_USEC) {
             return true;
         }
     }

@@ -173,6 +173,13 @@ def test_a_node_that_is_too_hot_was_not_shut_down_on_purpose(hot):
     check(found[0], cause="K-THERMAL", nature="hardware", planned=False, element_has="oss1")
 
 
+def test_lnet_that_is_stopped_again_explains_nothing_of_between():
+    stop = "LNet: Removed LNI 192.0.2.101@o2ib"
+    again = cluster.line("gpu01", 0, stop) + cluster.line("gpu01", 1500, stop)
+    assert causes(again + cluster.line("gpu01", 200, DOWN)) == []
+    assert causes(again + cluster.line("gpu01", 800, DOWN)) == ["NET-LINK"]
+
+
 def test_a_damaged_module_is_told_at_boot_too():
     text = cluster.line("gpu01", 0, BOOT) + cluster.line(
         "gpu01", 20, "mlx5_core 0000:01:00.0: Port module event[error]: module 0, Cable error, High Temperature")
