@@ -161,14 +161,15 @@ static bool is_missed(const struct rg_correlation *correlation, const struct rg_
     return missed;
 }
 
-/* Something on the node may be the consequence of it. */
+/* Something on the node may be the consequence of it. A damaged module is none. */
 static bool has_company(const struct rg_correlation *correlation, const struct rg_run *run)
 {
     int64_t window = correlation->options.window_sec * USEC;
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         const struct rg_run *other = &correlation->runs[i];
         if (other->node == run->node && rg_run_is_active(other) &&
-            !(other->trait.flags & RG_TRAIT_PORT) && rg_runs_are_near(run, other, window)) {
+            !(other->trait.flags & RG_TRAIT_PORT) && !rg_row_is(other->row, "ML-PORTMOD") &&
+            rg_runs_are_near(run, other, window)) {
             return true;
         }
     }

@@ -192,6 +192,7 @@ def test_a_module_that_was_unplugged_and_is_damaged_is_told():
     for first, second in ((UNPLUGGED, bad), (bad, UNPLUGGED)):
         text = cluster.line("gpu01", 0, BOOT) + cluster.line("gpu01", 20, first) + cluster.line("gpu01", 21, second)
         assert causes(text) == ["ML-PORTMOD"]
+        assert causes(text + cluster.line("gpu01", 22, DOWN)) == ["ML-PORTMOD"]
     assert causes(cluster.line("gpu01", 0, BOOT) + cluster.line("gpu01", 400, UNPLUGGED)) == ["ML-UNPLUGGED"]
 
 
@@ -300,7 +301,7 @@ def test_an_nvme_whose_interrupts_get_lost_again_and_again(times, incidents):
     found = diagnose_text("".join(disk("oss1", at, polled) for at in times))["incidents"]
     assert [one["cause"]["row"] for one in found] == ["BE-POLLED"] * incidents
     if found:
-        check(found[0], nature="storage", scope="node", element_has="oss1")
+        check(found[0], nature="storage", element_has="nvme0")
 
 
 @pytest.mark.parametrize("driver, incidents", [

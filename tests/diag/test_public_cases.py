@@ -79,7 +79,7 @@ EXPECTED = {
     "M-IRDMARESET": dict(cause="IR-CRIT", scope="node", nature="hardware", consequences_have="K-PANIC"),
     "M-ICEBOND": dict(cause="ICE-BOND", scope="node", nature="config"),
     "M-BNXT": dict(cause="BN-QPLIB", scope="node", nature="hardware"),
-    "M-CX7POWER": dict(cause="ML-CMDTO", scope="node", nature="hardware", consequences_have="ML-PORTMOD"),
+    "M-CX7POWER": dict(cause="ML-CMDTO", scope="node", nature="hardware", consequences_have="ML-UNPLUGGED"),
     "M-GIDIDX": dict(cause="APP-WC", scope="pair"),
     "M-NFSRDMA": dict(cause={"MIB-CQE", "MIB-CQE-HEX"}, scope={"pair", "software"}),
     "M-BAR1": dict(cause="IB-UMEM", scope="node"),

@@ -89,6 +89,7 @@ static const struct {
     {"GPU-XID-APP", "GPU-XID"},
     {"ML-CMDENT", "IPOIB"},
     {"ML-PORTMOD-OK", "ML-PORTMOD"},
+    {"K-OOM-DAEMON", "K-OOM-LIMIT"},
     {"FRAME-RDMA", "FRAME-KERNEL"},
     {"FRAME-LUSTRE", "FRAME-KERNEL"},
     {"FRAME-DISK", "FRAME-KERNEL"},
