@@ -16,6 +16,8 @@
 #define PATH_USEC     (60 * USEC)
 #define ABSENT_USEC   (3600 * USEC) /* a loss so long before the boot is another story */
 
+#define MISSED_MAX 64 /* runs whose node is asked how long its log goes on */
+
 /* A missing route to a NID whose host is spoken with on another LNet network is a leftover, unless
  * a mount wanted that very NID. */
 static void hush_routes(struct rg_correlation *correlation)
@@ -122,20 +124,21 @@ static bool is_told_long_after(const struct rg_correlation *correlation, const s
 {
     const struct rg_correlation_sources *sources = &correlation->sources;
     int64_t rest = STARTING_USEC - (run->end - usec);
-    bool long_after = rest < 0;
-    for (uint32_t i = 0; i < correlation->seen_count && sources->when && !long_after; i++) {
-        const struct rg_node_seen *seen = &correlation->seen[i];
-        if (seen->node != run->node || seen->last_boot != run->boot) {
-            continue;
-        }
-        struct rg_when last =
-            sources->when(sources->context, &seen->last, seen->node, seen->last_boot, seen->source);
-        /* What laid the run's clock beside others holds for the whole log. */
-        int64_t after;
-        long_after = last.kind == run->when_last.kind &&
-                     rg_sub_checked(last.usec, run->when_last.usec, &after) && after > rest;
+    uint32_t place = /* + 1 */
+        run->node < RG_MAP_HOSTS_MAX ? correlation->seen_of_node[run->node] : 0;
+    if (rest < 0) {
+        return true;
     }
-    return long_after;
+    if (!place || !sources->when || correlation->seen[place - 1].last_boot != run->boot) {
+        return false;
+    }
+    const struct rg_node_seen *seen = &correlation->seen[place - 1];
+    struct rg_when last =
+        sources->when(sources->context, &seen->last, seen->node, seen->last_boot, seen->source);
+    /* What laid the run's clock beside others holds for the whole log. */
+    int64_t after;
+    return last.kind == run->when_last.kind &&
+           rg_sub_checked(last.usec, run->when_last.usec, &after) && after > rest;
 }
 
 /* The node booted, its port stays without link, and others go on missing the node. `ret_long` is
@@ -148,17 +151,17 @@ static bool is_missed(const struct rg_correlation *correlation, const struct rg_
         return false;
     }
     int64_t window = correlation->options.window_sec * USEC;
-    bool missed = false;
-    for (uint32_t i = 0; i < correlation->run_count && !*ret_long; i++) {
+    uint32_t missed = 0;
+    for (uint32_t i = 0; i < correlation->run_count && missed < MISSED_MAX && !*ret_long; i++) {
         const struct rg_run *other = &correlation->runs[i];
         if (other->node != run->node && other->element == run->element && rg_run_is_active(other) &&
             !(other->trait.flags & RG_TRAIT_PORT) && misses(other, run, window)) {
-            missed = true;
+            missed++;
             *ret_long =
                 other->clock == run->clock && is_told_long_after(correlation, other, run->end);
         }
     }
-    return missed;
+    return missed > 0;
 }
 
 /* Something on the node may be the consequence of it. A damaged module is none. */
