@@ -247,6 +247,19 @@ void judge_dscp_map(const struct rg_host_facts *facts, struct rg_findings *findi
 
 /* ---- ETS, CNP ---- */
 
+/* A script that runs at every link-up must not unload irdma: the other ports' RDMA would end. */
+static void keep_ice_classes(struct rg_finding *finding, const struct rg_lossless_link *link)
+{
+    rg_find_remedy(finding,
+                   "# to keep it: the ethtool and dcb lines only, for all E810 ports, once at boot "
+                   "and before irdma loads: \"blacklist irdma\" in /etc/modprobe.d/roce.conf, and "
+                   "a oneshot service after sys-subsystem-net-devices-%s.device that runs them and "
+                   "then modprobe irdma",
+                   link->netdev);
+    rg_find_remedy_line(finding, "# no script that runs at every link-up: unloading irdma ends the "
+                                 "RDMA of all E810 ports");
+}
+
 static void mend_ets(struct rg_finding *finding, const struct rg_host_facts *facts,
                      const struct rg_lossless_link *link)
 {
@@ -271,6 +284,8 @@ static void mend_ets(struct rg_finding *finding, const struct rg_host_facts *fac
                    link->netdev, priority, cnp_priority(facts));
     if (link->family == RG_NIC_ICE) {
         rg_find_remedy(finding, "modprobe irdma");
+        keep_ice_classes(finding, link);
+        return;
     }
     add_persistence(finding, facts, link);
 }

@@ -2,12 +2,14 @@
 every check, which turns that check and no other."""
 
 import json
+import shutil
 import time
 
 import pytest
 
 import forest
 from forest import GPU, NIC, PCI, SWITCH, config_space, interrupts, limits, meminfo, mutate, status
+from unpack import unpack
 
 
 CUFILE = """{{
@@ -595,3 +597,36 @@ def test_remedies_of_one_unit_do_not_undo_each_other(tmp_path):
     files = [line.split(">")[1] for check in ("MEMLOCK", "MEMCG")
              for line in forest.worst(report, check)["remedy"].splitlines() if ">" in line]
     assert len(files) == 2 and len(set(files)) == 2, files
+
+
+# ---- What remedies must not break ----
+
+def judge_machine(tmp_path, name, changes, *options):
+    """The report on one of the machines that are text (README), changed."""
+    directory = tmp_path / "machine"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    unpack(f"{name}.tree", str(directory), changes)
+    done = forest.run("doctor", "--sysroot", str(directory), "--json", *options)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def dcb(netdev, **more):
+    facts = {"known": True, "pfc": 8, "dscp": {"26": 3, "48": 6}, "class_of_priority": [0, 0, 0, 1, 0, 0, 2, 0],
+             "bandwidth": [50, 50, 0, 0, 0, 0, 0, 0], "algorithm": [2, 2, 0, 0, 0, 0, 0, 0], **more}
+    return f"/.railgate/netlink/dcb/{netdev}.json = " + json.dumps(facts)
+
+
+@pytest.mark.parametrize("release", ["debian", "rocky", "other"])
+def test_no_link_up_unloads_irdma(tmp_path, release):
+    """What is to be kept over a reboot does not hold the lines that end RDMA."""
+    changes = [dcb("ens2f0", class_of_priority=[0] * 8), f"/etc/os-release = ID={release}"]
+    lines = forest.worst(judge_machine(tmp_path, "e810", changes), "ETS")["remedy"].splitlines()
+    assert any(line.startswith("modprobe -r irdma") for line in lines) and "modprobe irdma" in lines
+    kept = "\n".join(line for line in lines if line.startswith("#"))
+    for word in ("same lines", "dispatcher", "post-up", "/etc/network/interfaces", "modprobe -r"):
+        assert word not in kept, kept
+    for word in ("the ethtool and dcb lines only", "once at boot", "before irdma loads", "blacklist irdma",
+                 "sys-subsystem-net-devices-ens2f0.device"):
+        assert word in kept, kept
