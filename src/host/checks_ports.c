@@ -101,58 +101,112 @@ static unsigned port_of_card(const struct rg_rdma_device *device, const struct r
     return port->number + (dot ? (unsigned)strtoul(dot + 1, NULL, 10) : 0);
 }
 
-static void mend_layer(struct rg_finding *finding, const struct rg_rdma_device *device,
-                       const struct rg_host_port *port, const struct rg_host_port *other)
+static bool is_infiniband(const struct rg_host_port *port)
 {
-    if (device->family == RG_NIC_MLX5) {
-        rg_find_remedy(finding,
-                       "mstconfig -d %s set LINK_TYPE_P%u=%u   # %s, as %s is; or that one like "
-                       "this one (1 InfiniBand, 2 Ethernet); then reboot",
-                       device->pci.text, port_of_card(device, port),
-                       rg_host_port_is_ethernet(other) ? 2u : 1u, other->link_layer.text,
-                       other->subject);
-    } else {
+    return strcmp(port->link_layer.text, "InfiniBand") == 0;
+}
+
+/* A virtual function has the type of the port below it, and no setting of its own. */
+static bool has_own_type(const struct rg_host_facts *facts, const struct rg_host_port *port)
+{
+    const struct rg_pci_function *function =
+        rg_host_pci(&facts->devices, device_of(facts, port)->pci.text);
+    return (rg_host_port_is_ethernet(port) || is_infiniband(port)) &&
+           !(function && function->is_virtual);
+}
+
+/* The ports of one kind of board. */
+struct siblings {
+    size_t alike, unlike;
+    const struct rg_host_port *first; /* of all */
+    const struct rg_host_port *other; /* one of the other type; NULL */
+};
+
+static struct siblings find_siblings(const struct rg_host_facts *facts,
+                                     const struct rg_host_port *port)
+{
+    struct siblings found = {0};
+    for (size_t i = 0; i < facts->ports.count; i++) {
+        const struct rg_host_port *sibling = &facts->ports.list[i];
+        if (!has_own_type(facts, sibling) ||
+            !rg_host_same_board(&facts->devices, device_of(facts, sibling),
+                                device_of(facts, port))) {
+            continue;
+        }
+        found.first = found.first ? found.first : sibling;
+        if (is_infiniband(sibling) == is_infiniband(port)) {
+            found.alike++;
+        } else {
+            found.unlike++;
+            found.other = sibling;
+        }
+    }
+    return found;
+}
+
+/* Only where most ports say so is it known which of them is wrong. */
+static void mend_layer(struct rg_finding *finding, const struct rg_rdma_device *device,
+                       const struct rg_host_port *port, const struct siblings *siblings)
+{
+    if (device->family != RG_NIC_MLX5) {
         rg_find_remedy(finding, "dmesg | grep -iE 'infiniband|%s'   # why its driver set it so",
                        device->name);
+    } else if (siblings->alike < siblings->unlike) {
+        rg_find_remedy(
+            finding,
+            "mstconfig -d %s set LINK_TYPE_P%u=%u   # unless it is meant so: %s, as most "
+            "ports of this kind of board (1 InfiniBand, 2 Ethernet); then reboot",
+            device->pci.text, port_of_card(device, port),
+            rg_host_port_is_ethernet(siblings->other) ? 2u : 1u, siblings->other->link_layer.text);
+    } else {
+        rg_find_remedy_line(finding,
+                            "# both types on one kind of board may be meant so: the decision is "
+                            "the operator's, and LINK_TYPE_Pn of mstconfig is what a port is (1 "
+                            "InfiniBand, 2 Ethernet)");
     }
+}
+
+/* NULL when another port's finding tells what there is to tell. */
+static struct rg_finding *judge_layer(const struct rg_host_facts *facts,
+                                      const struct rg_host_port *port, struct rg_findings *findings)
+{
+    const struct rg_rdma_device *device = device_of(facts, port);
+    struct rg_finding *finding;
+    if (!rg_host_port_is_ethernet(port) && !is_infiniband(port) && device->family != RG_NIC_EFA) {
+        finding = rg_find(findings, RG_VERDICT_FAIL, port->subject,
+                          "The port has no link layer: its driver could not set it up.");
+        rg_find_remedy(finding, "dmesg | grep -iE 'infiniband|%s'   # then load the driver again",
+                       device->name);
+        return finding;
+    }
+    struct siblings siblings =
+        has_own_type(facts, port) ? find_siblings(facts, port) : (struct siblings){0};
+    if (!siblings.other || siblings.alike > siblings.unlike) {
+        return rg_find(findings, RG_VERDICT_OK, port->subject, "%s.", port->link_layer.text);
+    }
+    if (siblings.alike == siblings.unlike && siblings.first != port) {
+        return NULL;
+    }
+    finding = rg_find(findings, RG_VERDICT_WARN, port->subject,
+                      "%s, but %s on the same kind of board is %s.", port->link_layer.text,
+                      siblings.other->subject, siblings.other->link_layer.text);
+    mend_layer(finding, device, port, &siblings);
+    return finding;
 }
 
 void judge_port_layer(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     for (size_t i = 0; i < facts->ports.count; i++) {
         const struct rg_host_port *port = &facts->ports.list[i];
-        const struct rg_rdma_device *device = device_of(facts, port);
-        const struct rg_host_port *other = NULL;
         if (!rg_reading_ok(&port->link_layer.at)) {
             (void)rg_find_unread(findings, port->subject, &port->link_layer.at);
             continue;
         }
-        for (size_t k = 0; k < facts->ports.count; k++) {
-            const struct rg_host_port *candidate = &facts->ports.list[k];
-            if (rg_host_same_board(&facts->devices, device_of(facts, candidate), device) &&
-                strcmp(candidate->link_layer.text, port->link_layer.text) != 0) {
-                other = candidate;
-            }
+        struct rg_finding *finding = judge_layer(facts, port, findings);
+        if (finding) {
+            rg_find_value(finding, "%s", port->link_layer.text);
+            rg_find_where(finding, &port->link_layer.at);
         }
-        bool known =
-            rg_host_port_is_ethernet(port) || strcmp(port->link_layer.text, "InfiniBand") == 0;
-        struct rg_finding *finding;
-        if (!known && device->family != RG_NIC_EFA) {
-            finding = rg_find(findings, RG_VERDICT_FAIL, port->subject,
-                              "The port has no link layer: its driver could not set it up.");
-            rg_find_remedy(finding,
-                           "dmesg | grep -iE 'infiniband|%s'   # then load the driver again",
-                           device->name);
-        } else if (other) {
-            finding = rg_find(findings, RG_VERDICT_WARN, port->subject,
-                              "%s, but %s on the same kind of board is %s.", port->link_layer.text,
-                              other->subject, other->link_layer.text);
-            mend_layer(finding, device, port, other);
-        } else {
-            finding = rg_find(findings, RG_VERDICT_OK, port->subject, "%s.", port->link_layer.text);
-        }
-        rg_find_value(finding, "%s", port->link_layer.text);
-        rg_find_where(finding, &port->link_layer.at);
     }
 }
 

@@ -630,3 +630,46 @@ def test_no_link_up_unloads_irdma(tmp_path, release):
     for word in ("the ethtool and dcb lines only", "once at boot", "before irdma loads", "blacklist irdma",
                  "sys-subsystem-net-devices-ens2f0.device"):
         assert word in kept, kept
+
+
+def connectx_port(number, address, layer, *more):
+    """Another port of the board that cx-roce has."""
+    base, pci = f"/sys/class/infiniband/mlx5_{number}", f"{PCI}/{address}"
+    return [f"{base}/device -> {pci}", f"{base}/node_type = 1: CA", f"{base}/board_id = MT_0000000359",
+            f"{base}/ports/1/link_layer = {layer}", f"{base}/ports/1/state = 4: ACTIVE",
+            f"{pci}/vendor = 0x15b3", f"{pci}/device = 0x101d", f"{pci}/class = 0x020000", *more]
+
+
+def layers(tmp_path, *changes):
+    found = forest.findings(judge_machine(tmp_path, "cx-roce", changes), "PORT-LAYER")
+    return {f["subject"]: f for f in found}
+
+
+SECOND = "/sys/class/infiniband/mlx5_1/ports/1/link_layer = "
+
+
+def test_two_ports_of_different_types_may_be_meant(tmp_path):
+    """Two commands, each with the other's type, would swap them."""
+    found = layers(tmp_path, SECOND + "InfiniBand")
+    assert [f["verdict"] for f in found.values()] == ["warn"] and "mlx5_0/1" in found, found
+    remedy = found["mlx5_0/1"]["remedy"]
+    assert remedy.startswith("# ") and "\n" not in remedy and "the operator's" in remedy, remedy
+    # Two and two are no majority either.
+    four = layers(tmp_path, SECOND + "InfiniBand", *connectx_port(2, "0000:5e:00.0", "InfiniBand"),
+                  *connectx_port(3, "0000:5e:00.1", "Ethernet"))
+    assert [f["verdict"] for f in four.values()] == ["warn"] and "mstconfig -d" not in json.dumps(four), four
+
+
+def test_the_one_port_that_differs_gets_the_command(tmp_path):
+    found = layers(tmp_path, SECOND + "InfiniBand", *connectx_port(2, "0000:5e:00.0", "Ethernet"))
+    assert {s: f["verdict"] for s, f in found.items()} == {"mlx5_0/1": "ok", "mlx5_1/1": "warn", "mlx5_2/1": "ok"}
+    assert "mstconfig -d 0000:3b:00.1 set LINK_TYPE_P2=2 " in found["mlx5_1/1"]["remedy"]
+
+
+def test_virtual_functions_have_no_type_to_set(tmp_path):
+    """Nor are they counted: two physical ports stay two."""
+    virtual = [f"{PCI}/0000:3b:00.2/physfn -> {PCI}/0000:3b:00.0"]
+    same = layers(tmp_path, *connectx_port(2, "0000:3b:00.2", "InfiniBand", *virtual))
+    assert {f["verdict"] for f in same.values()} == {"ok"} and len(same) == 3, same
+    found = layers(tmp_path, SECOND + "InfiniBand", *connectx_port(2, "0000:3b:00.2", "Ethernet", *virtual))
+    assert found["mlx5_2/1"]["verdict"] == "ok" and "mstconfig -d" not in json.dumps(found), found
