@@ -211,25 +211,29 @@ static void read_irdma_congestion(struct rg_source *source, struct rg_lossless_l
                                      .value = parameter.text[0] == 'Y' || parameter.text[0] == '1'};
 }
 
-static void read_congestion(struct rg_source *source, const struct rg_host_plan *plan,
-                            struct rg_lossless_link *link)
+static void read_mlx5_congestion(struct rg_source *source, const struct rg_host_plan *plan,
+                                 struct rg_lossless_link *link)
 {
     RG_CLEANUP(rg_names_free) struct rg_names names;
     const char *base = "/sys/class/net";
-    if (link->family == RG_NIC_BNXT) {
-        read_bnxt_congestion(source, link);
-        return;
-    }
-    if (link->family == RG_NIC_ICE) {
-        read_irdma_congestion(source, link);
-        return;
-    }
+    rg_source_list(source, &names, "/sys/kernel/debug/mlx5/%s/cc_params", link->pci);
+    link->cc_at = names.at;
     rg_source_number(source, &link->ecn_np, "%s/%s/ecn/roce_np/enable/%u", base, link->netdev,
                      plan->roce_priority);
     rg_source_number(source, &link->ecn_rp, "%s/%s/ecn/roce_rp/enable/%u", base, link->netdev,
                      plan->roce_priority);
-    rg_source_list(source, &names, "/sys/kernel/debug/mlx5/%s/cc_params", link->pci);
-    link->cc_at = names.at;
+}
+
+static void read_congestion(struct rg_source *source, const struct rg_host_plan *plan,
+                            struct rg_lossless_link *link)
+{
+    if (link->family == RG_NIC_BNXT) {
+        read_bnxt_congestion(source, link);
+    } else if (link->family == RG_NIC_ICE) {
+        read_irdma_congestion(source, link);
+    } else {
+        read_mlx5_congestion(source, plan, link);
+    }
 }
 
 /* ---- Which interfaces ---- */
