@@ -819,44 +819,77 @@ void judge_sm(const struct rg_host_facts *facts, struct rg_findings *findings)
     }
 }
 
-/* Those that this user tried to open. */
-static size_t count_uverbs(const struct rg_host_devices *devices)
+/* Device nodes of this user, and the devices behind them. */
+struct behind {
+    size_t nodes;
+    const struct rg_node *elsewhere; /* its device is not in this network namespace; NULL */
+    const struct rg_node *unknown;   /* what its device is could not be read; NULL */
+};
+
+static struct behind look_behind(const struct rg_host_devices *devices)
 {
-    size_t count = 0;
+    struct behind found = {0};
     for (size_t i = 0; i < devices->node_count; i++) {
-        count += strncmp(devices->nodes[i].name, "uverbs", 6) == 0;
+        const struct rg_node *node = &devices->nodes[i];
+        if (strncmp(node->name, "uverbs", 6) != 0) {
+            continue;
+        }
+        found.nodes++;
+        if (!rg_reading_ok(&node->device.at)) {
+            found.unknown = found.unknown ? found.unknown : node;
+        } else if (!rg_host_rdma(devices, node->device.text)) {
+            found.elsewhere = found.elsewhere ? found.elsewhere : node;
+        }
     }
-    return count;
+    return found;
+}
+
+static void mend_netns(struct rg_finding *finding, const struct rg_node *node)
+{
+    rg_find_remedy(finding,
+                   "rdma dev set %s netns NAMESPACE   # where the device is now: give it to the "
+                   "namespace that has its node; or:",
+                   node ? node->device.text : "DEVICE");
+    rg_find_remedy(finding, "rdma system set netns shared   # no namespace but the first may "
+                            "exist then");
 }
 
 void judge_netns(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_text *mode = &facts->devices.ib_core_netns_mode;
-    if (facts->devices.rdma_count == 0 && count_uverbs(&facts->devices) == 0) {
+    struct behind behind = look_behind(&facts->devices);
+    size_t here = facts->devices.rdma_count;
+    struct rg_finding *finding;
+    if (here == 0 && behind.nodes == 0) {
         return;
     }
     if (!rg_reading_ok(&mode->at)) {
         (void)rg_find_unread(findings, "", &mode->at);
         return;
     }
-    bool shared = mode->text[0] == 'Y' || mode->text[0] == '1';
-    size_t nodes = count_uverbs(&facts->devices), here = facts->devices.rdma_count;
-    bool elsewhere = !shared && nodes > here;
-    struct rg_finding *finding =
-        shared ? rg_find(findings, RG_VERDICT_OK, "", "Shared.")
-        : elsewhere
-            ? rg_find(findings, RG_VERDICT_WARN, "",
-                      "Exclusive: %zu device nodes, and %zu devices in this network namespace.",
-                      nodes, here)
-            : rg_find(findings, RG_VERDICT_OK, "",
-                      "Exclusive, and the devices are in this network namespace (%zu).", here);
-    rg_find_value(finding, "netns_mode %s, %zu uverbs nodes, %zu devices", mode->text, nodes, here);
+    if (mode->text[0] == 'Y' || mode->text[0] == '1') {
+        finding = rg_find(findings, RG_VERDICT_OK, "", "Shared.");
+    } else if (behind.elsewhere) {
+        finding = rg_find(findings, RG_VERDICT_WARN, "",
+                          "Exclusive: %s, the device of the node %s, is not in this network "
+                          "namespace.",
+                          behind.elsewhere->device.text, behind.elsewhere->name);
+    } else if (behind.nodes > here) {
+        finding = rg_find(findings, RG_VERDICT_WARN, "",
+                          "Exclusive: %zu device nodes, and %zu devices in this network namespace.",
+                          behind.nodes, here);
+    } else if (behind.unknown) {
+        (void)rg_find_unread(findings, "", &behind.unknown->device.at);
+        return;
+    } else {
+        finding = rg_find(findings, RG_VERDICT_OK, "",
+                          "Exclusive, and the devices are in this network namespace (%zu).", here);
+    }
+    rg_find_value(finding, "netns_mode %s, %zu uverbs nodes, %zu devices", mode->text, behind.nodes,
+                  here);
     rg_find_where(finding, &mode->at);
-    if (elsewhere) {
-        rg_find_remedy(finding, "rdma dev set DEVICE netns NAMESPACE   # where the device is now: "
-                                "give it to the namespace that has its node; or:");
-        rg_find_remedy(finding, "rdma system set netns shared   # no namespace but the first may "
-                                "exist then");
+    if (finding->verdict == RG_VERDICT_WARN) {
+        mend_netns(finding, behind.elsewhere);
     }
 }
 

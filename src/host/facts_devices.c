@@ -592,6 +592,14 @@ static void read_nodes(struct rg_source *source, struct rg_host_devices *devices
     if (rg_reading_ok(&devices->nodes_at) && !rg_host_parse_nodes(rg_buf_span(&text), devices)) {
         devices->nodes_at.state = RG_READ_MALFORMED;
     }
+    /* This class, other than that of the devices, is the same in every network namespace. */
+    for (size_t i = 0; i < devices->node_count; i++) {
+        struct rg_node *node = &devices->nodes[i];
+        if (strncmp(node->name, "uverbs", 6) == 0 && !strchr(node->name, '/')) {
+            rg_source_text(source, &node->device, "/sys/class/infiniband_verbs/%s/ibdev",
+                           node->name);
+        }
+    }
 }
 
 void rg_host_read_devices(struct rg_source *source, struct rg_host_facts *facts)

@@ -97,6 +97,7 @@ struct rg_module_file {
 struct rg_node {
     char name[RG_HOST_WORD_MAX + 1]; /* below /dev/infiniband */
     int os_errno;                    /* 0: it opens */
+    struct rg_text device;           /* behind a uverbs node, in whichever network namespace */
 };
 
 #define RG_HOST_NODES_MAX 256

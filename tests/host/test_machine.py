@@ -673,3 +673,15 @@ def test_virtual_functions_have_no_type_to_set(tmp_path):
     assert {f["verdict"] for f in same.values()} == {"ok"} and len(same) == 3, same
     found = layers(tmp_path, SECOND + "InfiniBand", *connectx_port(2, "0000:3b:00.2", "Ethernet", *virtual))
     assert found["mlx5_2/1"]["verdict"] == "ok" and "mstconfig -d" not in json.dumps(found), found
+
+
+@pytest.mark.parametrize("devices, verdict", [(("mlx5_0", "mlx5_1"), "ok"), (("mlx5_0", "mlx5_7"), "warn"),
+                                              (("mlx5_1", None), "skip")])
+def test_a_node_of_a_device_in_another_namespace(tmp_path, devices, verdict):
+    """As many nodes as devices says nothing: their names do."""
+    changes = ["/sys/module/ib_core/parameters/netns_mode = N"]
+    changes += [f"/sys/class/infiniband_verbs/uverbs{i}/ibdev = {name}" for i, name in enumerate(devices) if name]
+    found = forest.worst(judge_machine(tmp_path, "cx-roce", changes), "NETNS")
+    assert found["verdict"] == verdict, found
+    if verdict == "warn":
+        assert "uverbs1" in found["summary"] and "rdma dev set mlx5_7 netns" in found["remedy"], found
