@@ -8,6 +8,7 @@
 
 #include "host/peer.h"
 #include "host/peer_wire.h"
+#include "host/plan.h"
 
 #include "base/log.h"
 
@@ -28,6 +29,7 @@ static struct {
     uint64_t port;
     uint64_t visits;
     uint64_t memory;
+    uint64_t priority;
     bool json;
     bool verbose;
 } asked;
@@ -46,6 +48,7 @@ static const struct rg_cli_option peer_options[] = {
      "only these: dc, rc, ofi, ofi:tcp, ofi:shm, ofi:efa ..."},
     {"memory", 0, RG_CLI_SIZE, &asked.memory, "SIZE", "largest transfer, 1M to 64M; 16M"},
     {"gpu", 0, RG_CLI_TEXT, &asked.gpu, "GPU", "move memory of it too: cuda:0, hip:0 ..."},
+    {"priority", 0, RG_CLI_NUMBER, &asked.priority, "N", "priority that is to be lossless; 3"},
     {"json", 0, RG_CLI_FLAG, &asked.json, NULL, "print the report as JSON"},
     {"verbose", 'v', RG_CLI_FLAG, &asked.verbose, NULL, "values, and the commands that mend"},
     {NULL, 0, RG_CLI_FLAG, NULL, NULL, NULL},
@@ -195,21 +198,26 @@ int rg_cli_doctor_peer(int argc, const char **argv)
     RG_CLEANUP(free_report) json_t *report = NULL;
     asked.port = RG_PEER_PORT;
     asked.memory = BYTES_USUAL;
+    struct rg_host_plan usual;
+    rg_host_plan_init(&usual);
+    asked.priority = usual.roce_priority;
     int status = rg_cli_read_options("doctor", peer_options, argc, argv, &count);
     if (status != RG_EXIT_OK) {
         return status;
     }
-    if (count != 1 || !has_port(false) || asked.memory < BYTES_LEAST || asked.memory > BYTES_MOST) {
+    if (count != 1 || !has_port(false) || asked.memory < BYTES_LEAST || asked.memory > BYTES_MOST ||
+        asked.priority > 7) {
         return rg_cli_fail_usage("doctor",
                                  "peer needs a HOST; --port is 1 to 65535, --memory 1M to "
-                                 "64M");
+                                 "64M, --priority 0 to 7");
     }
     (void)signal(SIGPIPE, SIG_IGN);
     struct rg_peer_visit visit = {.host = argv[0],
                                   .port = (uint16_t)asked.port,
                                   .bytes = asked.memory,
                                   .only = asked.only ? asked.only : "",
-                                  .gpu = asked.gpu};
+                                  .gpu = asked.gpu,
+                                  .priority = (unsigned)asked.priority};
     if (rg_peer_visit(&visit, &report, &err) < 0) {
         (void)rg_cli_fail(&err);
         return 2;

@@ -686,7 +686,7 @@ static int visit_all(int fd, const struct rg_peer_visit *visit, const struct rg_
     }
     int rc = compare_clock(fd, &clock, err);
     /* Whatever became of the clock, the facts are there to be compared. */
-    rg_peer_compare(own, other, &clock, findings);
+    rg_peer_compare(own, other, &clock, visit->priority, findings);
     if (rc < 0) {
         return rc;
     }

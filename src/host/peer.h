@@ -32,10 +32,11 @@ int rg_peer_serve(const struct rg_peer_serve *serve, struct rg_error *err);
 struct rg_peer_visit {
     const char *host; /* name or address */
     uint16_t port;
-    uint64_t bytes;   /* largest transfer */
-    const char *only; /* transports and providers to try, separated by commas; "": all that
-                         there are. One that is named and is not there is a failure. */
-    const char *gpu;  /* "cuda:0": its memory is moved too; "" */
+    uint64_t bytes;    /* largest transfer */
+    const char *only;  /* transports and providers to try, separated by commas; "": all that
+                          there are. One that is named and is not there is a failure. */
+    const char *gpu;   /* "cuda:0": its memory is moved too; "" */
+    unsigned priority; /* 0 to 7: planned to be lossless */
 };
 
 /*

@@ -232,21 +232,20 @@ static void compare_mtu(const struct rg_peer_facts *own, const struct rg_peer_fa
     }
 }
 
-#define USUAL_PRIORITY 3
-
-/* The line for the host whose lossless priorities are not the usual one. */
-static void mend_pfc(struct rg_finding *finding, const struct rg_peer_port *port, const char *host)
+/* The line for the host whose lossless priorities are not the planned one. */
+static void mend_pfc(struct rg_finding *finding, const struct rg_peer_port *port, const char *host,
+                     unsigned priority)
 {
-    if (port->pfc != 1u << USUAL_PRIORITY) {
+    if (port->pfc != 1u << priority) {
         rg_find_remedy(finding,
-                       "dcb pfc set dev %s prio-pfc all:off %d:on   # on %s, and its switch port",
-                       port->netdev, USUAL_PRIORITY, host);
+                       "dcb pfc set dev %s prio-pfc all:off %u:on   # on %s, and its switch port",
+                       port->netdev, priority, host);
     }
 }
 
 static void compare_ports(const struct rg_peer_facts *own, const struct rg_peer_facts *other,
                           const struct rg_peer_port *mine, const struct rg_peer_port *theirs,
-                          struct rg_findings *findings)
+                          unsigned priority, struct rg_findings *findings)
 {
     bool layer = mine->is_ethernet != theirs->is_ethernet || mine->is_iwarp != theirs->is_iwarp;
     struct rg_finding *finding =
@@ -292,8 +291,8 @@ static void compare_ports(const struct rg_peer_facts *own, const struct rg_peer_
         if (mine->pfc != theirs->pfc) {
             rg_find_remedy(finding, "dcb pfc show dev %s; dcb pfc show dev %s   # on either host",
                            mine->netdev, theirs->netdev);
-            mend_pfc(finding, mine, own->host);
-            mend_pfc(finding, theirs, other->host);
+            mend_pfc(finding, mine, own->host, priority);
+            mend_pfc(finding, theirs, other->host, priority);
         }
     }
     if (strcmp(mine->family, theirs->family) == 0 && strcmp(mine->board, theirs->board) == 0) {
@@ -341,12 +340,13 @@ static void compare_clocks(const struct rg_peer_clock *clock, struct rg_findings
 }
 
 void rg_peer_compare(const struct rg_peer_facts *own, const struct rg_peer_facts *other,
-                     const struct rg_peer_clock *clock, struct rg_findings *findings)
+                     const struct rg_peer_clock *clock, unsigned priority,
+                     struct rg_findings *findings)
 {
     const struct rg_peer_port *mine = rg_peer_port_of(own), *theirs = rg_peer_port_of(other);
     compare_mtu(own, other, findings);
     if (mine && theirs) {
-        compare_ports(own, other, mine, theirs, findings);
+        compare_ports(own, other, mine, theirs, priority, findings);
     } else {
         findings->check = rg_check_find("PEER-LAYER");
         (void)rg_find(findings, RG_VERDICT_SKIP, "",

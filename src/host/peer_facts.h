@@ -59,8 +59,10 @@ struct rg_peer_clock {
     int64_t error_us;  /* half the round trip */
 };
 
-/* Compares; findings name checks of checks_peer.tbl. */
+/* Compares; findings name checks of checks_peer.tbl. `priority` (0 to 7) is the one that is planned
+ * to be lossless: a host where it is gets no remedy that turns it off. */
 void rg_peer_compare(const struct rg_peer_facts *own, const struct rg_peer_facts *other,
-                     const struct rg_peer_clock *clock, struct rg_findings *findings);
+                     const struct rg_peer_clock *clock, unsigned priority,
+                     struct rg_findings *findings);
 
 #endif

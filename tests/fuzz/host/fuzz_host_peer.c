@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rg_lane_address lane;
     if (rg_peer_take_facts(message, facts)) {
         assert(facts->port_count <= RG_PEER_PORTS_MAX);
-        rg_peer_compare(facts, facts, &clock, &findings);
+        rg_peer_compare(facts, facts, &clock, 3, &findings);
         rg_findings_free(&findings);
     }
     if (rg_peer_take_window(message, &window)) {

@@ -61,13 +61,15 @@ static void take(const char *of_host, const char *of_port, struct rg_peer_facts 
     assert_true(rg_peer_take_facts(facts, ret_facts));
 }
 
+#define PLANNED 3
+
 static void compare(const struct mutation *mutation, struct rg_findings *findings)
 {
     static struct rg_peer_facts own, other;
     struct rg_peer_clock clock = {.known = true, .offset_us = mutation->clock_us, .error_us = 1000};
     take("{}", "{}", &own);
     take(mutation->of_host, mutation->of_port, &other);
-    rg_peer_compare(&own, &other, &clock, findings);
+    rg_peer_compare(&own, &other, &clock, PLANNED, findings);
     assert_false(findings->failed);
     for (size_t i = 0; i < findings->count; i++) {
         assert_non_null(findings->list[i].check);
@@ -110,6 +112,30 @@ static void test_each_mismatch_turns_its_check(void **state)
     }
 }
 
+/* Whichever priority is planned, only the host that has another one is told to change it. */
+static void test_the_host_that_is_as_planned_is_left_alone(void **state)
+{
+    (void)state;
+    static struct rg_peer_facts own, other;
+    const struct rg_peer_clock clock = {.known = false};
+    take("{\"host\": \"here\"}", "{\"pfc\": 16}", &own);
+    take("{\"host\": \"there\"}", "{\"pfc\": 8}", &other);
+    for (unsigned planned = 3; planned <= 4; planned++) {
+        RG_CLEANUP(rg_findings_free) struct rg_findings findings = {0};
+        rg_peer_compare(&own, &other, &clock, planned, &findings);
+        const char *remedy = NULL;
+        for (size_t i = 0; i < findings.count; i++) {
+            if (strcmp(findings.list[i].check->id, "PEER-PFC") == 0) {
+                remedy = findings.list[i].remedy;
+            }
+        }
+        assert_non_null(remedy);
+        assert_true(!strstr(remedy, "on here") == (planned == 4));
+        assert_true(!strstr(remedy, "on there") == (planned == 3));
+        assert_non_null(strstr(remedy, planned == 4 ? "all:off 4:on" : "all:off 3:on"));
+    }
+}
+
 static void test_every_comparison_has_a_mutation(void **state)
 {
     (void)state;
@@ -139,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hosts_that_agree),
         cmocka_unit_test(test_each_mismatch_turns_its_check),
+        cmocka_unit_test(test_the_host_that_is_as_planned_is_left_alone),
         cmocka_unit_test(test_every_comparison_has_a_mutation),
         cmocka_unit_test(test_the_prefix_may_be_left_out),
     };
