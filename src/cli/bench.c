@@ -212,7 +212,12 @@ static int run_size(const struct rg_cli_bench *bench, const struct plan *plan, s
         if (cell->op == RG_CLI_BENCH_GET) {
             status = rg_cli_bench_prepare(bench, cell->size, cell->concurrency);
         }
-        status = status == RG_EXIT_OK ? rg_cli_bench_run(bench, cell) : status;
+        if (status == RG_EXIT_OK && !is_stopped) {
+            status = rg_cli_bench_run(bench, cell);
+        }
+        if (is_stopped && !cell->operations && !cell->failures) {
+            break; /* nothing was measured: no row */
+        }
         if (status == RG_EXIT_OK) {
             cells->count++;
             status = print_row(cell);
@@ -300,7 +305,9 @@ static int run(struct rg_cli_bench *bench, const struct plan *plan)
     int shown = show(&cells);
     status = status == RG_EXIT_OK ? shown : status;
     if (is_stopped) {
-        fputs("railgate: interrupted: the last figures are of a part of the time\n", stderr);
+        fputs(cells.count ? "railgate: interrupted: the last figures are of a part of the time\n"
+                          : "railgate: interrupted before anything was measured\n",
+              stderr);
         return RG_EXIT_FAILED;
     }
     return status == RG_EXIT_OK ? judge(&cells) : status;

@@ -61,7 +61,8 @@ struct rg_cli_bench_cell {
  */
 int rg_cli_bench_run(const struct rg_cli_bench *bench, struct rg_cli_bench_cell *cell);
 
-/* Puts what GET cells of this size and concurrency read; and takes away all that was put. */
+/* Puts what GET cells of this size and concurrency read, less when it is stopped: see
+ * bench->is_stopped. And takes away all that was put. */
 int rg_cli_bench_prepare(const struct rg_cli_bench *bench, uint64_t size, uint32_t concurrency);
 void rg_cli_bench_clean(const struct rg_cli_bench *bench);
 

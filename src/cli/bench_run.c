@@ -388,7 +388,8 @@ int rg_cli_bench_prepare(const struct rg_cli_bench *bench, uint64_t size, uint32
     struct worker worker = {.bench = bench, .cell = &cell};
     struct rg_failure failure;
     int status = prepare_worker(&worker);
-    for (uint32_t i = 0; i < concurrency && status == RG_EXIT_OK; i++) {
+    for (uint32_t i = 0; i < concurrency && status == RG_EXIT_OK && !atomic_load(bench->is_stopped);
+         i++) {
         char key[KEY_BYTES_MAX];
         name_key(bench, RG_CLI_BENCH_GET, size, i, key);
         if (rg_put(bench->client, bench->bucket, key, worker.memory, 0, size, NULL, NULL,
