@@ -135,11 +135,17 @@ static int open_locked(struct file_get *get, struct rg_failure *failure)
         return rg_failure_set(failure, RG_STATUS_FILE, "%.300s is not a regular file.",
                               get->part_path);
     }
-    if (flock(get->fd, LOCK_EX | LOCK_NB) < 0) {
+    if (flock(get->fd, LOCK_EX | LOCK_NB) == 0) {
+        return 0;
+    }
+    if (errno == EWOULDBLOCK) {
         return rg_failure_set(failure, RG_STATUS_FILE, "Another download of %.300s is under way.",
                               get->file);
     }
-    return 0;
+    /* A file system without locks (Lustre mounted with noflock) has downloads all the same. */
+    return errno == ENOSYS || errno == EOPNOTSUPP
+               ? 0
+               : fail_file(get->part_path, "cannot be locked", failure);
 }
 
 /* Between opening and locking another download may have put the file in place: it is whole then,

@@ -20,6 +20,7 @@ int __wrap_close(int fd);
 /* The linker hands these calls of the client to the functions here (--wrap). */
 static const char *put_in_place_from; /* before the next lock: renamed, as by another download */
 static const char *put_in_place_to;
+static int flock_errno; /* 0: none */
 static int close_errno; /* of descriptors of regular files; 0: none */
 
 int __wrap_flock(int fd, int operation)
@@ -27,6 +28,10 @@ int __wrap_flock(int fd, int operation)
     if (put_in_place_from) {
         assert_int_equal(rename(put_in_place_from, put_in_place_to), 0);
         put_in_place_from = NULL;
+    }
+    if (flock_errno) {
+        errno = flock_errno;
+        return -1;
     }
     return __real_flock(fd, operation);
 }
@@ -527,6 +532,29 @@ static void test_two_downloads(void **state)
     assert_ok(bench, get_file(bench, NULL)); /* one that nobody holds is used again */
 }
 
+/* File systems that have no locks, and one whose locks are out of order. */
+static void test_locks_that_fail(void **state)
+{
+    struct bench *bench = *state;
+    static const int none[] = {ENOSYS, EOPNOTSUPP};
+    fake_s3_add(bench->s3, "b/k", bench->buffer, SIZE);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(none); i++) {
+        flock_errno = none[i];
+        int rc = get_file(bench, NULL);
+        flock_errno = 0;
+        assert_ok(bench, rc);
+        check_file(bench, other, SIZE);
+        assert_int_equal(unlink(other), 0);
+    }
+    flock_errno = ENOLCK;
+    int rc = get_file(bench, NULL);
+    flock_errno = 0;
+    assert_fails(bench, RG_STATUS_FILE, rc);
+    assert_int_equal(bench->failure.os_errno, ENOLCK);
+    assert_null(strstr(bench->failure.message, "Another download"));
+    assert_non_null(strstr(bench->failure.message, "cannot be locked"));
+}
+
 /* Another download ends between our opening of the partial file and our locking of it: what is open
  * is now the whole file, and not one byte of it may be touched. */
 static void test_put_in_place_meanwhile(void **state)
@@ -638,6 +666,7 @@ int main(void)
         TEST(test_resume_get_of_damaged_part),
         TEST(test_resume_get_with_strange_records),
         TEST(test_two_downloads),
+        TEST(test_locks_that_fail),
         TEST(test_put_in_place_meanwhile),
         TEST(test_close_fails),
         TEST(test_names_of_our_own),
