@@ -123,32 +123,35 @@ static json_t *tell_cut(const struct rg_host_facts *facts)
     return list;
 }
 
-static void warn_at_least(json_t *report)
+/* False when out of memory: the verdict is as it was. */
+static bool warn_at_least(json_t *report)
 {
-    if (rg_report_verdict(report) < RG_VERDICT_WARN) {
-        (void)json_object_set_new(report, "verdict", json_string(rg_verdict_name(RG_VERDICT_WARN)));
-    }
+    return rg_report_verdict(report) >= RG_VERDICT_WARN ||
+           json_object_set_new(report, "verdict", json_string(rg_verdict_name(RG_VERDICT_WARN))) ==
+               0;
 }
 
-static void add_cut(json_t *report, const struct rg_host_facts *facts)
+static bool add_cut(json_t *report, const struct rg_host_facts *facts)
 {
     json_t *cut = tell_cut(facts);
     if (json_array_size(cut) == 0) {
         json_decref(cut);
-        return;
+        return true;
     }
     (void)json_object_set_new(report, "cut", cut);
-    warn_at_least(report);
+    return warn_at_least(report);
 }
 
-static void add_unjudged(json_t *report, const struct rg_host_facts *facts,
+static bool add_unjudged(json_t *report, const struct rg_host_facts *facts,
                          const struct rg_findings *findings)
 {
-    json_t *unjudged = rg_unjudged(facts, findings);
+    json_t *unjudged;
+    int rc = rg_unjudged(facts, findings, &unjudged);
     if (unjudged) {
         (void)json_object_set_new(report, "unjudged", unjudged);
-        warn_at_least(report);
     }
+    /* Where it could not be found out, nobody may take the role for well. */
+    return rc == 0 && !unjudged ? true : warn_at_least(report);
 }
 
 json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findings *findings)
@@ -175,8 +178,10 @@ json_t *rg_report_build(const struct rg_host_facts *facts, const struct rg_findi
     if (rg_findings_verdict(findings, NULL) == RG_VERDICT_SKIP) {
         (void)json_object_set_new(report, "nothing_judged", json_true());
     }
-    add_cut(report, facts);
-    add_unjudged(report, facts, findings);
+    if (!add_cut(report, facts) || !add_unjudged(report, facts, findings)) {
+        json_decref(report);
+        return NULL;
+    }
     (void)json_object_set_new(report, "counters", tell_counters(&facts->counters));
     (void)json_object_set_new(report, "firmware", tell_firmware(&facts->devices));
     add_text(report, "host", facts->system.hostname.text);

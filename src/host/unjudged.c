@@ -5,6 +5,7 @@
 
 #include "base/attr.h"
 #include "base/buf.h"
+#include "host/json.h"
 
 #include <string.h>
 
@@ -63,17 +64,20 @@ static bool has_text(const json_t *list, const char *text)
     return false;
 }
 
-/* Why, each reason once. A finding without an origin only says that there was nothing to judge. */
-static void add_hidden(const struct rg_findings *findings, const struct rg_check *check,
+/* Why, each reason once. A finding without an origin only says that there was nothing to judge.
+ * False when out of memory. */
+static bool add_hidden(const struct rg_findings *findings, const struct rg_check *check,
                        json_t *list)
 {
     for (size_t i = 0; i < findings->count && json_array_size(list) < HIDDEN_MAX; i++) {
         const struct rg_finding *finding = &findings->list[i];
         if (finding->check == check && finding->where && finding->summary &&
-            !has_text(list, finding->summary)) {
-            (void)json_array_append_new(list, json_string(finding->summary));
+            !has_text(list, finding->summary) &&
+            json_array_append_new(list, json_string(finding->summary)) < 0) {
+            return false;
         }
     }
+    return true;
 }
 
 /* ---- How it would be seen ---- */
@@ -137,22 +141,28 @@ static void mend(const struct rg_host_facts *facts, struct rg_buf *out)
     }
 }
 
-json_t *rg_unjudged(const struct rg_host_facts *facts, const struct rg_findings *findings)
+int rg_unjudged(const struct rg_host_facts *facts, const struct rg_findings *findings,
+                json_t **ret_unjudged)
 {
     RG_BUF(remedy, 2048);
-    json_t *checks = json_array(), *hidden = json_array();
+    RG_CLEANUP(rg_host_json_free) json_t *checks = json_array();
+    RG_CLEANUP(rg_host_json_free) json_t *hidden = json_array();
+    *ret_unjudged = NULL;
+    if (!checks || !hidden) {
+        return -1;
+    }
     for (size_t i = 0; i < RG_ARRAY_LENGTH(needs); i++) {
-        if (is_unjudged(&needs[i], facts, findings)) {
-            (void)json_array_append_new(checks, json_string(needs[i].check));
-            add_hidden(findings, rg_check_find(needs[i].check), hidden);
+        if (is_unjudged(&needs[i], facts, findings) &&
+            (json_array_append_new(checks, json_string(needs[i].check)) < 0 ||
+             !add_hidden(findings, rg_check_find(needs[i].check), hidden))) {
+            return -1;
         }
     }
     if (json_array_size(checks) == 0) {
-        json_decref(checks);
-        json_decref(hidden);
-        return NULL;
+        return 0;
     }
     mend(facts, &remedy);
-    return json_pack("{s:o, s:o, s:s}", "checks", checks, "hidden", hidden, "remedy",
-                     rg_buf_text(&remedy));
+    *ret_unjudged = json_pack("{s:O, s:O, s:s}", "checks", checks, "hidden", hidden, "remedy",
+                              rg_buf_text(&remedy));
+    return *ret_unjudged ? 0 : -1;
 }

@@ -10,9 +10,11 @@
 
 #include <jansson.h>
 
-/* {"checks": ids, "hidden": sentences, "remedy": shell lines}, owned by the caller; NULL when every
- * check that the plan's role stands on was judged, or when out of memory. What cannot be there
- * because of a failure that is told already (GIDs of a machine without devices) is left out. */
-json_t *rg_unjudged(const struct rg_host_facts *facts, const struct rg_findings *findings);
+/* *ret_unjudged: {"checks": ids, "hidden": sentences, "remedy": shell lines}, owned by the caller;
+ * NULL when every check that the plan's role stands on was judged. What cannot be there because of
+ * a failure that is told already (GIDs of a machine without devices) is left out. 0, or -1 when out
+ * of memory: *ret_unjudged is NULL then too, and says nothing. */
+int rg_unjudged(const struct rg_host_facts *facts, const struct rg_findings *findings,
+                json_t **ret_unjudged);
 
 #endif

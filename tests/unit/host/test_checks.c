@@ -6,8 +6,11 @@
 #include "tree.h"
 
 #include "host/check.h"
+#include "host/report.h"
+#include "host/unjudged.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define CHECKS_MAX 256
 
@@ -201,6 +204,65 @@ static void test_machines(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* ---- When memory is short ---- */
+
+static size_t allocations_left;
+
+static void *allocate(size_t size)
+{
+    return allocations_left && allocations_left-- ? malloc(size) : NULL;
+}
+
+/* What the role stands on and nobody could judge is never lost: not one allocation that fails makes
+ * a good report. */
+static void test_unjudged_without_memory(void **state)
+{
+    (void)state;
+    struct rg_error err = RG_ERROR_INIT;
+    RG_CLEANUP(rg_findings_free) struct rg_findings findings = {0};
+    RG_CLEANUP(rg_host_facts_cleanup)
+    struct rg_host_facts *facts =
+        tree_read("cx-roce", "/sys/class/infiniband/mlx5_0/ports -\n"
+                             "/sys/class/infiniband/mlx5_0/ports !EACCES\n"
+                             "/sys/class/infiniband/mlx5_1/ports -\n"
+                             "/sys/class/infiniband/mlx5_1/ports !EACCES");
+    assert_int_equal(rg_host_judge(facts, &findings, &err), 0);
+    assert_int_equal(rg_findings_verdict(&findings, NULL), RG_VERDICT_OK);
+    size_t refused = 0, built = 0;
+    for (size_t count = 0; count < 100000; count++) {
+        json_t *unjudged = NULL;
+        allocations_left = count;
+        json_set_alloc_funcs(allocate, free);
+        int rc = rg_unjudged(facts, &findings, &unjudged);
+        json_set_alloc_funcs(malloc, free);
+        assert_true((rc == 0) == (unjudged != NULL));
+        size_t checks = json_array_size(json_object_get(unjudged, "checks"));
+        json_decref(unjudged);
+        if (rc == 0) {
+            assert_int_equal(checks, 2);
+            break;
+        }
+        refused++;
+    }
+    assert_true(refused > 3);
+    for (size_t count = 0; count < 100000; count++) {
+        allocations_left = count;
+        json_set_alloc_funcs(allocate, free);
+        json_t *report = rg_report_build(facts, &findings);
+        json_set_alloc_funcs(malloc, free);
+        if (report) {
+            assert_true(rg_report_verdict(report) >= RG_VERDICT_WARN);
+            built++;
+        }
+        bool whole = report && allocations_left > 0;
+        json_decref(report);
+        if (whole) {
+            break;
+        }
+    }
+    assert_true(built > 3);
+}
+
 static void test_table(void **state)
 {
     (void)state;
@@ -219,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_machines),
         cmocka_unit_test(test_mutations),
         cmocka_unit_test(test_every_check_has_one),
+        cmocka_unit_test(test_unjudged_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
