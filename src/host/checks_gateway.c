@@ -7,6 +7,8 @@
 #include "host/text_remedy.h"
 #include "host/words.h"
 
+#include "base/attr.h"
+#include "base/buf.h"
 #include "base/checked.h"
 
 #include <errno.h>
@@ -145,13 +147,30 @@ static const struct rg_mount *mount_below(const struct rg_host_facts *facts)
     return found;
 }
 
+/* As it is mounted, and with user xattrs: what is not said again (flock) would be lost. */
+static void with_xattrs(const struct rg_mount *mount, struct rg_buf *out)
+{
+    struct span rest = rg_span_text(mount ? mount->options : "flock");
+    while (rest.ptr) {
+        struct span option = rg_span_cut(&rest, ',');
+        /* seclabel is only shown: no mount takes it. */
+        if (option.len && !rg_span_is(option, "nouser_xattr") &&
+            !rg_span_is(option, "user_xattr") && !rg_span_is(option, "seclabel")) {
+            rg_buf_addf(out, "%.*s,", RG_SPAN_ARG(option));
+        }
+    }
+    rg_buf_add_text(out, "user_xattr");
+}
+
 static void mend_xattr(struct rg_finding *finding, const struct rg_host_facts *facts)
 {
     const struct rg_mount *mount = mount_below(facts);
     if (facts->gateway.tree.type == MAGIC_LUSTRE) {
         const char *target = mount ? mount->target : facts->plan.root;
+        RG_BUF(options, RG_MOUNT_OPTIONS_MAX + 32);
+        with_xattrs(mount, &options);
         rg_find_remedy(finding, "umount %s   # a remount changes nothing", target);
-        rg_find_remedy(finding, "mount -t lustre -o user_xattr %s %s",
+        rg_find_remedy(finding, "mount -t lustre -o %s %s %s", rg_buf_text(&options),
                        mount ? mount->source : "MGSNID:/FSNAME", target);
         rg_find_remedy(finding, "# and user_xattr into the options in /etc/fstab");
     } else {

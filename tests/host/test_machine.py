@@ -685,3 +685,15 @@ def test_a_node_of_a_device_in_another_namespace(tmp_path, devices, verdict):
     assert found["verdict"] == verdict, found
     if verdict == "warn":
         assert "uverbs1" in found["summary"] and "rdma dev set mlx5_7 netns" in found["remedy"], found
+
+
+@pytest.mark.parametrize("options, words", [
+    ("rw,seclabel,flock,lazystatfs,nouser_xattr", "rw,flock,lazystatfs,user_xattr"),
+    ("rw,flock", "rw,flock,user_xattr"), (None, "flock,user_xattr")])
+def test_a_new_mount_keeps_its_options(tmp_path, options, words):
+    """Locks across clients need flock, which a mount has only when it is said again."""
+    mounts = f"10.0.0.1@o2ib:/fs /srv/s3 lustre {options} 0 0" if options else "/dev/sda1 / xfs rw 0 0"
+    tree = mutate(gpu_host(), {"/proc/mounts": mounts, "/.railgate/gateway/tree":
+                               f"type {0x0bd00bd0}\nget 95\nreplace 95\nopen 0\nwrite 0\n"})
+    found = forest.worst(forest.judge(tree, tmp_path, "--for", "gateway", "--root", "/srv/s3"), "GW-TREE")
+    assert found["verdict"] == "fail" and f" -o {words} " in found["remedy"], found
