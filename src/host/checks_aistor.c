@@ -254,18 +254,7 @@ void judge_ai_port(const struct rg_host_facts *facts, struct rg_findings *findin
     if (bad) {
         rg_find_remedy(finding, "journalctl -u minio | grep -i rdma");
         rg_find_remedy(finding, "ss -tlnp 'sport = :%" PRId64 "'", aistor->peer_port);
-        if (facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
-            rg_find_remedy(finding,
-                           "firewall-cmd --permanent --add-port=%" PRId64 "/tcp && "
-                           "firewall-cmd --reload   # between the nodes only",
-                           aistor->peer_port);
-        }
-        if (facts->system.distribution != RG_DISTRIBUTION_RHEL) {
-            rg_find_remedy(finding,
-                           "nft insert rule inet filter input tcp dport %" PRId64
-                           " accept   # between the nodes only; and into /etc/nftables.conf",
-                           aistor->peer_port);
-        }
+        rg_remedy_let_nodes_in(finding, facts, (unsigned)aistor->peer_port);
     }
 }
 

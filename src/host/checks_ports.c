@@ -903,6 +903,7 @@ struct wanted_port {
     const char *what;
     bool is_tcp;
     uint16_t port;
+    bool by_nodes; /* only nodes of the same cluster have to reach it */
 };
 
 static bool has_soft_roce(const struct rg_host_devices *devices)
@@ -939,17 +940,18 @@ static size_t find_wanted(const struct rg_host_facts *facts, struct wanted_port 
 {
     size_t count = 0;
     if (has_soft_roce(&facts->devices)) {
-        wanted[count++] = (struct wanted_port){"soft-RoCE", false, ROCE_UDP_PORT};
+        wanted[count++] = (struct wanted_port){"soft-RoCE", false, ROCE_UDP_PORT, false};
     }
     if (serves_gateway(facts)) {
-        wanted[count++] = (struct wanted_port){"the gateway", true, (uint16_t)facts->gateway.port};
+        wanted[count++] =
+            (struct wanted_port){"the gateway", true, (uint16_t)facts->gateway.port, false};
     }
     if (has_lnet_over_tcp(&facts->lnet)) {
-        wanted[count++] = (struct wanted_port){"LNet over TCP", true, LNET_TCP_PORT};
+        wanted[count++] = (struct wanted_port){"LNet over TCP", true, LNET_TCP_PORT, false};
     }
     if (facts->aistor.is_here && facts->aistor.internode) {
         wanted[count++] =
-            (struct wanted_port){"AIStor's peers", true, (uint16_t)facts->aistor.peer_port};
+            (struct wanted_port){"AIStor's peers", true, (uint16_t)facts->aistor.peer_port, true};
     }
     return count;
 }
@@ -968,6 +970,10 @@ static void judge_port(const struct rg_host_facts *facts, const struct wanted_po
     rg_find_value(finding, "input drops by default: %s; %zu rules with ports",
                   ports->firewall.drops ? "yes" : "no", ports->firewall.count);
     rg_find_where(finding, &ports->firewall_at);
+    if (shut && wanted->by_nodes) {
+        rg_remedy_let_nodes_in(finding, facts, wanted->port);
+        return;
+    }
     if (shut && facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
         rg_find_remedy(finding,
                        "firewall-cmd --permanent --add-port=%u/%s && firewall-cmd --reload",

@@ -733,6 +733,19 @@ def test_aistor_mutation(tmp_path, aistor, check, verdict, changes, also):
     forest.assert_turns(aistor, tmp_path, AISTOR, check, verdict, changes, also)
 
 
+@pytest.mark.parametrize("release, word", [(forest.RHEL, "source address=NODE port port=5555 protocol=tcp accept"),
+                                           (forest.DEBIAN, "ip saddr '{ NODE, NODE }' tcp dport 5555 accept")])
+def test_the_peer_port_is_opened_for_nodes_only(tmp_path, aistor, release, word):
+    shut = ("table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter; policy drop;\n"
+            "\t\ttcp dport 22 accept\n\t}\n}\n")
+    report = forest.judge(mutate(aistor, {"/etc/os-release": release, "/proc/net/tcp": listening(9000),
+                                          "/.railgate/cmd/nft-list-ruleset": shut}), tmp_path, *AISTOR)
+    for check in ("AI-PORT", "FW"):
+        found = forest.worst(report, check)
+        assert found["verdict"] == "fail" and word in found["remedy"], found
+        assert "input tcp dport" not in found["remedy"] and "--add-port" not in found["remedy"], found
+
+
 def test_a_large_program_is_read_whole(tmp_path, aistor):
     """Programs of hundreds of megabytes name their libraries far behind the beginning."""
     program = bytearray(aistor["/usr/local/bin/minio.rdma"])
