@@ -24,8 +24,8 @@ struct rule {
     struct limit warn, fail;
     const char *accuses; /* whom a rise accuses */
     enum { LOOK_CABLE, LOOK_FABRIC, LOOK_PORT, LOOK_WAITS, LOOK_MANAGER, LOOK_AS_SAID } look;
-    const char *remedy;   /* of LOOK_AS_SAID */
-    bool spares_ko2iblnd; /* Lustre's LND may cause a few: a warning where it is loaded */
+    const char *remedy;  /* of LOOK_AS_SAID */
+    struct limit spared; /* Lustre's LND may cause so many: a warning where it is loaded */
 };
 
 /* By how much it may have risen, given the time between the readings. */
@@ -166,7 +166,7 @@ static void judge_rise(const struct rg_host_facts *facts, const struct rule *rul
     if (verdict == RG_VERDICT_OK) {
         return;
     }
-    if (rule->spares_ko2iblnd && facts->lnet.has_o2ib) {
+    if (rule->spared.count && facts->lnet.has_o2ib && !is_above(&rule->spared, rise, apart_ms)) {
         verdict = RG_VERDICT_WARN;
     }
     struct rg_finding *finding =
@@ -248,7 +248,7 @@ JUDGE(cnt_ack, {"local_ack_timeout_err", "tx_rdma_ack_timeout"}, {1, 1}, {NEVER,
       "a peer or the path to it is dead", LOOK_FABRIC)
 JUDGE(cnt_rnr, {"rnr_nak_retry_err", "req_rx_rnr_retry_err"}, {NEVER, 1}, {0, 1},
       "a peer posts no receives", LOOK_AS_SAID,
-      "# look for a stuck or overloaded process at the peer", .spares_ko2iblnd = true)
+      "# look for a stuck or overloaded process at the peer", .spared = {10, 60})
 JUDGE(cnt_dup, {"duplicate_request", "resp_rx_dup_request"}, {0, 1}, {NEVER, 1},
       "acknowledgements are lost", LOOK_FABRIC)
 JUDGE(cnt_retry,
