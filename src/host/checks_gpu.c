@@ -9,9 +9,11 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 /* True, with a finding when a GPU is what the role needs. */
 static bool no_gpu(const struct rg_host_facts *facts, struct rg_findings *findings)
@@ -576,6 +578,20 @@ static bool is_fatal(const char *line)
     return end && rg_xid_is_grave(strtoul(end + 3, NULL, 10));
 }
 
+/* Around the time; "" when it is not known. */
+static void tell_when(int64_t seconds, const char *before, const char *after, char *text,
+                      size_t room)
+{
+    struct tm tm;
+    char time[32];
+    time_t when = (time_t)seconds;
+    text[0] = '\0';
+    if (seconds && gmtime_r(&when, &tm) &&
+        strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm) > 0) {
+        snprintf(text, room, "%s%s%s", before, time, after);
+    }
+}
+
 void judge_xid(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_gpus *gpus = &facts->gpu;
@@ -587,20 +603,26 @@ void judge_xid(const struct rg_host_facts *facts, struct rg_findings *findings)
         return;
     }
     bool fatal = gpus->xid_lines && is_fatal(gpus->xid_last);
-    struct rg_finding *finding =
-        rg_find(findings,
-                fatal             ? RG_VERDICT_FAIL
-                : gpus->xid_lines ? RG_VERDICT_WARN
-                                  : RG_VERDICT_OK,
-                "",
-                fatal ? "The kernel log has %" PRIu64 " Xid lines, and the last of the grave ones "
-                        "asks for a reset of the GPU or its exchange."
-                : gpus->xid_lines ? "The kernel log has %" PRIu64 " Xid lines."
-                                  : "The kernel log has no Xid line (%" PRIu64 ").",
-                gpus->xid_lines);
+    char when[64];
+    tell_when(gpus->xid_lines ? gpus->xid_seconds : 0, fatal ? " (" : ", the last of ",
+              fatal ? ")" : "", when, sizeof when);
+    struct rg_finding *finding = rg_find(
+        findings,
+        fatal             ? RG_VERDICT_FAIL
+        : gpus->xid_lines ? RG_VERDICT_WARN
+                          : RG_VERDICT_OK,
+        "",
+        fatal ? "The kernel log has %" PRIu64 " Xid lines, and the last of the grave ones%s "
+                "asks for a reset of the GPU or its exchange."
+        : gpus->xid_lines ? "The kernel log has %" PRIu64 " Xid lines%s."
+                          : "The kernel log has no Xid line (%" PRIu64 ")%s.",
+        gpus->xid_lines, when);
     if (gpus->xid_lines) {
         rg_find_value(finding, "%s", gpus->xid_last);
-        rg_find_remedy(finding, "dmesg | grep 'NVRM: Xid'   # 48, 64, 79, 95: take the GPU out");
+        rg_find_remedy(finding, "dmesg -T | grep 'NVRM: Xid'   # 48, 64, 79, 95: take the GPU out");
+        rg_find_remedy_line(
+            finding, "# a reset of the GPU (nvidia-smi) or a reboot clears it; the line stays "
+                     "in the log until the reboot, so one from before a reset is over");
     }
     rg_find_where(finding, &gpus->xid_at);
 }

@@ -3,10 +3,12 @@
  */
 #include "host/facts.h"
 
+#include "base/clock.h"
 #include "host/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,10 +64,27 @@ bool rg_xid_is_grave(unsigned long number)
     return false;
 }
 
+int64_t rg_kmsg_seconds(const char *record, int64_t now_s, int64_t since_boot_s)
+{
+    const char *number = strchr(record, ',');
+    number = number ? strchr(number + 1, ',') : NULL;
+    const char *text = strchr(record, ';');
+    char *end;
+    if (!number || !text || text < number || number[1] < '0' || number[1] > '9') {
+        return 0;
+    }
+    unsigned long long us = strtoull(number + 1, &end, 10);
+    int64_t ago_s = since_boot_s - (int64_t)(us / 1000000);
+    return (*end == ',' || *end == ';') && ago_s >= 0 && ago_s <= now_s ? now_s - ago_s : 0;
+}
+
 static int tell_xids(void *argument, int fd)
 {
     (void)argument;
-    char record[RECORD_BYTES], last[160] = "", line[224];
+    char record[RECORD_BYTES], last[160] = "", line[256];
+    struct timespec since_boot = {0}; /* on the clock of the log */
+    int64_t now_s = rg_clock_wall().tv_sec, seconds = 0;
+    (void)clock_gettime(CLOCK_MONOTONIC, &since_boot);
     unsigned long long count = 0;
     bool has_grave = false;
     int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -89,12 +108,14 @@ static int tell_xids(void *argument, int fd)
             count++;
             if (grave || !has_grave) {
                 rg_words_copy(last, sizeof last, rg_span(at, strcspn(at, "\n")));
+                seconds = rg_kmsg_seconds(record, now_s, since_boot.tv_sec);
             }
             has_grave |= grave;
         }
     }
     close(log);
-    int len = snprintf(line, sizeof line, "%llu %s\n", count, last);
+    int len = seconds ? snprintf(line, sizeof line, "%llu @%" PRId64 " %s\n", count, seconds, last)
+                      : snprintf(line, sizeof line, "%llu %s\n", count, last);
     return rg_probe_write(fd, line, (size_t)len);
 }
 
@@ -112,6 +133,14 @@ static void read_xids(struct rg_source *source, struct rg_host_gpus *gpus)
         !rg_span_to_u64(number, &gpus->xid_lines)) {
         gpus->xid_at.state = RG_READ_MALFORMED;
         return;
+    }
+    line = rg_span_trim(line);
+    if (rg_span_starts(line, RG_SPAN_LITERAL("@"))) {
+        uint64_t seconds;
+        struct span when = rg_span_cut(&line, ' ');
+        if (rg_span_to_u64(rg_span_skip(when, 1), &seconds) && seconds <= INT32_MAX * 8ull) {
+            gpus->xid_seconds = (int64_t)seconds;
+        }
     }
     rg_words_copy(gpus->xid_last, sizeof gpus->xid_last, rg_span_trim(line));
 }

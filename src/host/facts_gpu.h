@@ -40,8 +40,13 @@ struct rg_host_gpus {
     struct rg_cufile cufile;  /* has a problem where cufile_at is MALFORMED */
     struct rg_reading xid_at; /* kernel log */
     uint64_t xid_lines;
-    char xid_last[160]; /* the last grave one, else the last */
+    char xid_last[160];  /* the last grave one, else the last */
+    int64_t xid_seconds; /* when that was, since 1970; 0: not known */
 };
+
+/* When a record of /dev/kmsg ("priority,number,microseconds since the boot,...;text") was written,
+ * in seconds since 1970, given the time now on both clocks; 0 when it does not tell. */
+int64_t rg_kmsg_seconds(const char *record, int64_t now_s, int64_t since_boot_s);
 
 /* Of NVIDIA's error numbers: those after which the GPU is of no use until it is reset. */
 bool rg_xid_is_grave(unsigned long number);

@@ -697,3 +697,15 @@ def test_a_new_mount_keeps_its_options(tmp_path, options, words):
                                f"type {0x0bd00bd0}\nget 95\nreplace 95\nopen 0\nwrite 0\n"})
     found = forest.worst(forest.judge(tree, tmp_path, "--for", "gateway", "--root", "/srv/s3"), "GW-TREE")
     assert found["verdict"] == "fail" and f" -o {words} " in found["remedy"], found
+
+
+@pytest.mark.parametrize("when, words", [("@1790000000 ", "2026-09-21T14:13:20Z"), ("", ""), ("@x ", "")])
+@pytest.mark.parametrize("number, verdict", [(79, "fail"), (31, "warn")])
+def test_when_the_gpu_failed(tmp_path, when, words, number, verdict):
+    """And what makes it well again; the log of a machine that does not tell the time is read too."""
+    line = f"NVRM: Xid (PCI:0000:3e:00): {number}, pid=7"
+    report = forest.judge(mutate(gpu_host(), {"/.railgate/gpu/xid": f"3 {when}{line}"}), tmp_path, "--for", "gpu-client")
+    found = forest.worst(report, "XID")
+    assert found["verdict"] == verdict and words in found["summary"] and found["value"] == line, found
+    assert bool(words) == ("Z" in found["summary"].split("Xid lines")[1]), found
+    assert "a reset of the GPU" in found["remedy"] and "reboot clears it" in found["remedy"], found

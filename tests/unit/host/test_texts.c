@@ -429,6 +429,29 @@ static void test_shell_lines(void **state)
                 (size_t)5, (uint64_t)6, 10u, 7ll, 2, "abc");
 }
 
+static void kernel_log(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *record;
+        int64_t seconds;
+    } rows[] = {
+        {"4,812,90000000,-;NVRM: Xid", 1000000 - 10},
+        {"4,812,99999999,-,caller=T1;x", 1000000 - 1},
+        {"4,812,100000000,-;x", 1000000},
+        {"4,812,101000000,-;x", 0}, /* to come */
+        {"4,812,x,-;x", 0},
+        {"4,812,-5,-;x", 0},
+        {"4,812;a,b,7,-;x", 0},
+        {"no record", 0},
+        {"", 0},
+        {"4,812,90000000", 0},
+    };
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(rows); i++) {
+        assert_int_equal(rg_kmsg_seconds(rows[i].record, 1000000, 100), rows[i].seconds);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +471,7 @@ int main(void)
         cmocka_unit_test(services),
         cmocka_unit_test(resources),
         cmocka_unit_test(buses),
+        cmocka_unit_test(kernel_log),
         cmocka_unit_test(messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
