@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <stdint.h>
 
-#if __has_include(<infiniband/verbs.h>)
+#ifdef RG_HAVE_RC
 
 #include "rdma/verbs.h"
 
@@ -158,7 +158,7 @@ int rg_mr_probe(void *argument, int fd)
 {
     (void)argument;
     (void)fd;
-    return ENOPKG; /* built without the headers of libibverbs */
+    return ENOPKG; /* built without verbs */
 }
 
 #endif
