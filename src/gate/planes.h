@@ -56,8 +56,8 @@ struct rg_plane_transfer {
     uint64_t length;     /* bytes, from the start of the window */
     struct rg_file file; /* read for GET, written otherwise */
     uint64_t file_offset;
-    uint64_t
-        begun_ms; /* when the request came, as rg_clock_ms: the budget counts from there; 0: now */
+    /* When the request came, as rg_clock_ms: the budget counts from there. 0: now. */
+    uint64_t begun_ms;
     const char *arrival; /* address of ours by which the request came in; NULL: not known */
     const char *account; /* access key, for the ceiling of one account */
     rg_pipeline_consumer consume; /* may be NULL */

@@ -10,6 +10,7 @@
 #include "host/text_remedy.h"
 
 #include <errno.h>
+#include <net/if_arp.h>
 #include <string.h>
 
 /* ---- DEV-PCI ---- */
@@ -454,10 +455,12 @@ void judge_dev_bond(const struct rg_host_facts *facts, struct rg_findings *findi
         const struct rg_netdev *bond = bond_of(devices, netdev);
         if (bond && netdev->family == RG_NIC_ICE) {
             judge_ice_slave(facts, netdev, bond, findings);
-        } else if (bond && netdev->family == RG_NIC_MLX5 && netdev->type.value != 32 &&
+        } else if (bond && netdev->family == RG_NIC_MLX5 &&
+                   netdev->type.value != ARPHRD_INFINIBAND &&
                    devices->rdma_at.state == RG_READ_UNREADABLE) {
             (void)rg_find_unread(findings, netdev->name, &devices->rdma_at);
-        } else if (bond && netdev->family == RG_NIC_MLX5 && netdev->type.value != 32) {
+        } else if (bond && netdev->family == RG_NIC_MLX5 &&
+                   netdev->type.value != ARPHRD_INFINIBAND) {
             judge_mlx5_slave(facts, netdev, bond, findings);
         }
     }
@@ -469,7 +472,7 @@ void judge_dev_ibbond(const struct rg_host_facts *facts, struct rg_findings *fin
     for (size_t i = 0; i < devices->netdev_count; i++) {
         const struct rg_netdev *netdev = &devices->netdevs[i];
         const struct rg_netdev *bond = bond_of(devices, netdev);
-        if (!bond || netdev->type.value != 32) {
+        if (!bond || netdev->type.value != ARPHRD_INFINIBAND) {
             continue;
         }
         bool right = has_prefix(&bond->bond_mode, "active-backup");
@@ -501,7 +504,7 @@ void judge_dev_ibbond(const struct rg_host_facts *facts, struct rg_findings *fin
 static bool has_infiniband(const struct rg_host_facts *facts)
 {
     for (size_t i = 0; i < facts->devices.netdev_count; i++) {
-        if (facts->devices.netdevs[i].type.value == 32) {
+        if (facts->devices.netdevs[i].type.value == ARPHRD_INFINIBAND) {
             return true;
         }
     }

@@ -7,6 +7,7 @@
 #include "host/remedy.h"
 
 #include <arpa/inet.h>
+#include <net/if_arp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -746,7 +747,7 @@ void judge_ipoib(const struct rg_host_facts *facts, struct rg_findings *findings
 {
     for (size_t i = 0; i < facts->devices.netdev_count; i++) {
         const struct rg_netdev *netdev = &facts->devices.netdevs[i];
-        if (netdev->type.value != 32) {
+        if (netdev->type.value != ARPHRD_INFINIBAND) {
             continue;
         }
         const struct rg_netdev *parent = rg_host_netdev(&facts->devices, netdev->ipoib_parent.text);

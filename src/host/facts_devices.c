@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if_arp.h>
 #include <string.h>
 
 #define CLASS_NETWORK     0x02
@@ -202,7 +203,7 @@ static bool matters(const struct rg_netdev *netdev, const struct rg_host_devices
         }
     }
     return rg_reading_ok(&netdev->pci.at) || netdev->is_bond || netdev->lower_count > 0 ||
-           netdev->type.value == 32;
+           netdev->type.value == ARPHRD_INFINIBAND;
 }
 
 static void read_netdev(struct rg_source *source, const char *name, struct rg_host_devices *devices)
@@ -235,7 +236,7 @@ static void read_netdev(struct rg_source *source, const char *name, struct rg_ho
     rg_source_text(source, &netdev.operstate, "%s/%s/operstate", base, name);
     rg_source_text(source, &netdev.mac, "%s/%s/address", base, name);
     rg_source_link(source, &netdev.master, "%s/%s/master", base, name);
-    if (netdev.type.value == 32) {
+    if (netdev.type.value == ARPHRD_INFINIBAND) {
         read_ipoib(source, &netdev);
     }
     const struct rg_pci_function *function = rg_host_pci(devices, netdev.pci.text);

@@ -147,6 +147,19 @@ static void add_title(struct rg_buf *out, const json_t *report)
     rg_buf_add_text(out, "</p>\n");
 }
 
+/* Each text of a list between the two words. */
+static void add_each(struct rg_buf *out, const json_t *list, const char *before, const char *after)
+{
+    size_t index;
+    const json_t *item;
+    json_array_foreach(list, index, item)
+    {
+        rg_buf_add_text(out, before);
+        rg_buf_add_html(out, json_is_string(item) ? json_string_value(item) : "");
+        rg_buf_add_text(out, after);
+    }
+}
+
 static void add_unjudged(struct rg_buf *out, const json_t *report)
 {
     const json_t *unjudged = json_object_get(report, "unjudged");
@@ -162,11 +175,7 @@ static void add_unjudged(struct rg_buf *out, const json_t *report)
         rg_buf_add_html(out, json_is_string(item) ? json_string_value(item) : "");
     }
     rg_buf_add_text(out, ".");
-    json_array_foreach(json_object_get(unjudged, "hidden"), index, item)
-    {
-        rg_buf_add_text(out, "<br>");
-        rg_buf_add_html(out, json_is_string(item) ? json_string_value(item) : "");
-    }
+    add_each(out, json_object_get(unjudged, "hidden"), "<br>", "");
     rg_buf_add_text(out, "</p>\n<pre>");
     rg_buf_add_html(out, text_of(unjudged, "remedy"));
     rg_buf_add_text(out, "</pre>\n");
@@ -176,20 +185,10 @@ void rg_report_html(const json_t *report, struct rg_buf *out)
 {
     rg_buf_add_text(out, head);
     add_title(out, report);
-    size_t index;
-    const json_t *path;
-    json_array_foreach(json_object_get(report, "hung"), index, path)
-    {
-        rg_buf_add_text(out, "<p class=\"fail\">Reading ");
-        rg_buf_add_html(out, json_is_string(path) ? json_string_value(path) : "");
-        rg_buf_add_text(out, " hangs in the kernel; it was left out.</p>\n");
-    }
-    json_array_foreach(json_object_get(report, "cut"), index, path)
-    {
-        rg_buf_add_text(out, "<p class=\"warn\">There are more ");
-        rg_buf_add_html(out, json_is_string(path) ? json_string_value(path) : "");
-        rg_buf_add_text(out, " than are looked at: some were left out.</p>\n");
-    }
+    add_each(out, json_object_get(report, "hung"), "<p class=\"fail\">Reading ",
+             " hangs in the kernel; it was left out.</p>\n");
+    add_each(out, json_object_get(report, "cut"), "<p class=\"warn\">There are more ",
+             " than are looked at: some were left out.</p>\n");
     add_unjudged(out, report);
     if (json_is_true(json_object_get(report, "nothing_judged"))) {
         rg_buf_add_text(out, "<p class=\"warn\">Nothing was judged: no check could read what it "

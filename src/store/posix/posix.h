@@ -81,8 +81,7 @@ struct rg_posix_mount {
     bool shared_locks; /* ... and, as far as the mount options say, between machines */
     _Atomic bool reflink;
     _Atomic bool copy_range;
-    /* Of the health probe (mounts.c): when a change was tried last, and the errno it failed with.
-     */
+    /* Of the health probe (mounts.c): when a change was tried last, and what it failed with. */
     _Atomic uint64_t changed_ns;
     _Atomic int change_errno;
 };
