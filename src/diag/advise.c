@@ -66,7 +66,7 @@ static struct span span_of(struct rg_view *view, rg_word word)
 static void advise_row(struct rg_view *view)
 {
     const struct rg_run *cause = view->cause;
-    struct rg_record record = {.node = cause->node};
+    struct rg_log_record record = {.node = cause->node};
     struct rg_event event = {
         .record = &record,
         .row = cause->row,

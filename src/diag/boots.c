@@ -201,7 +201,7 @@ static struct thread *find_thread(struct rg_boots *boots, rg_node_id node, uint3
 
 /* ---- Recognising a boot by its lines ---- */
 
-static uint64_t hash_line(const struct rg_record *record, int64_t usec)
+static uint64_t hash_line(const struct rg_log_record *record, int64_t usec)
 {
     uint64_t tail = 0;
     size_t len = RG_MIN(record->text.len, sizeof(tail));
@@ -211,7 +211,7 @@ static uint64_t hash_line(const struct rg_record *record, int64_t usec)
 
 /* The mark of a line: remembered already, or where it goes. NULL: the line tells nothing. */
 static struct mark *find_mark(struct rg_boots *boots, uint32_t lines,
-                              const struct rg_record *record, int64_t usec, uint64_t *ret_hash)
+                              const struct rg_log_record *record, int64_t usec, uint64_t *ret_hash)
 {
     uint64_t spread = mix(record->node, (uint64_t)usec);
     if (usec < TELLING_USEC || (lines > MARK_ALL_LINES && (spread & 31) != 0)) {
@@ -283,7 +283,7 @@ static struct boot_id *find_id(struct rg_boots *boots, rg_node_id node, struct s
 
 /* The journal says which of its boots it is; lines that another file had before say which of ours.
  */
-static void assign_by_id(struct rg_boots *boots, struct span id, struct rg_record *record)
+static void assign_by_id(struct rg_boots *boots, struct span id, struct rg_log_record *record)
 {
     struct boot_id *entry = find_id(boots, record->node, id);
     record->boot = entry ? entry->boot : 0;
@@ -314,7 +314,7 @@ static void begin(struct thread *thread, uint32_t boot)
     thread->split = false;
 }
 
-static bool is_first_kernel_line(const struct rg_record *record)
+static bool is_first_kernel_line(const struct rg_log_record *record)
 {
     return record->text.len > 14 && record->text.ptr[0] == 'L' &&
            memcmp(record->text.ptr, "Linux version ", 14) == 0 &&
@@ -337,7 +337,7 @@ static bool begins_boot(const struct thread *thread, bool version, bool stamped,
 }
 
 void rg_boots_assign(struct rg_boots *boots, uint32_t family, struct span id,
-                     struct rg_record *record)
+                     struct rg_log_record *record)
 {
     if (id.len > 0) {
         assign_by_id(boots, id, record);

@@ -22,7 +22,7 @@ void rg_boots_free(struct rg_boots *boots);
  * journal's id of the boot, or empty.
  */
 void rg_boots_assign(struct rg_boots *boots, uint32_t family, struct span id,
-                     struct rg_record *record);
+                     struct rg_log_record *record);
 
 /* The next record of that node and family begins a new boot ("-- Reboot --"). */
 void rg_boots_split(struct rg_boots *boots, uint32_t family, rg_node_id node);

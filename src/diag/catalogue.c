@@ -773,8 +773,8 @@ static void weigh_status(struct rg_event *event)
     }
 }
 
-static void fill_event(struct rg_catalogue *catalogue, size_t index, const struct rg_record *record,
-                       struct rg_event *ret_event)
+static void fill_event(struct rg_catalogue *catalogue, size_t index,
+                       const struct rg_log_record *record, struct rg_event *ret_event)
 {
     const struct rg_catalogue_row *row = &catalogue->rules.rows[index];
     struct span text = rg_span_head(record->text, TEXT_BYTES_MAX);
@@ -820,7 +820,7 @@ static void fill_event(struct rg_catalogue *catalogue, size_t index, const struc
     weigh_status(ret_event);
 }
 
-enum rg_match rg_catalogue_match(struct rg_catalogue *catalogue, const struct rg_record *record,
+enum rg_match rg_catalogue_match(struct rg_catalogue *catalogue, const struct rg_log_record *record,
                                  struct rg_event *ret_event)
 {
     struct span text = rg_span_head(record->text, TEXT_BYTES_MAX);

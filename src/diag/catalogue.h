@@ -117,7 +117,7 @@ enum rg_match {
  * limits; one that reaches them counts as not matching
  * (rg_catalogue_limits_hit).
  */
-enum rg_match rg_catalogue_match(struct rg_catalogue *catalogue, const struct rg_record *record,
+enum rg_match rg_catalogue_match(struct rg_catalogue *catalogue, const struct rg_log_record *record,
                                  struct rg_event *ret_event);
 
 /* Whether the pattern of this one row matches, whatever its literals and the
@@ -192,7 +192,7 @@ struct rg_unmatched {
     uint32_t *slots;       /* hash of shapes */
 };
 
-void rg_unmatched_add(struct rg_unmatched *unmatched, const struct rg_record *record);
+void rg_unmatched_add(struct rg_unmatched *unmatched, const struct rg_log_record *record);
 void rg_unmatched_free(struct rg_unmatched *unmatched);
 
 #endif

@@ -30,7 +30,7 @@ struct rg_moment {
     struct rg_stamp stamp;
 };
 
-static inline struct rg_moment rg_moment_of(const struct rg_record *record)
+static inline struct rg_moment rg_moment_of(const struct rg_log_record *record)
 {
     return (struct rg_moment){record->node, record->boot, record->source, record->stamp};
 }
@@ -72,7 +72,7 @@ int rg_clocks_set_zone(struct rg_clocks *clocks, rg_node_id node, const char *zo
                        struct rg_error *err);
 
 /* For every record (cheap: returns at once when the record tells nothing about clocks). */
-void rg_clocks_note_record(struct rg_clocks *clocks, const struct rg_record *record);
+void rg_clocks_note_record(struct rg_clocks *clocks, const struct rg_log_record *record);
 
 /* For every event, after its record. */
 void rg_clocks_note_event(struct rg_clocks *clocks, const struct rg_event *event);

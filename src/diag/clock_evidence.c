@@ -15,7 +15,7 @@
 
 #define COLLECTED_MAX 1024
 
-static void note_link(struct rg_clocks *clocks, const struct rg_record *record)
+static void note_link(struct rg_clocks *clocks, const struct rg_log_record *record)
 {
     struct rg_clock *clock = rg_clocks_get(clocks, RG_CLOCK_LINK, record->node, record->boot);
     if (clock && (clock->source == record->source || clock->count == 0)) {
@@ -66,7 +66,7 @@ void rg_clocks_note_wall(struct rg_clocks *clocks, struct rg_clock *clock,
     rg_clocks_add_sample(clocks, clock, evidence, stamp->usec, usec - epoch_usec);
 }
 
-static void note_epoch(struct rg_clocks *clocks, const struct rg_record *record,
+static void note_epoch(struct rg_clocks *clocks, const struct rg_log_record *record,
                        enum rg_clock_evidence evidence, int64_t epoch_s)
 {
     if (epoch_s < 946684800 || epoch_s > 4102444800) {
@@ -91,7 +91,7 @@ static void note_epoch(struct rg_clocks *clocks, const struct rg_record *record,
 
 /* "rtc_cmos 00:00: setting system clock to 2026-11-29T14:30:11 UTC (1795962611)", early in a boot.
  */
-static void note_clock_chip(struct rg_clocks *clocks, const struct rg_record *record)
+static void note_clock_chip(struct rg_clocks *clocks, const struct rg_log_record *record)
 {
     static const char words[] = "setting system clock to ";
     struct span text = record->text;
@@ -108,7 +108,7 @@ static void note_clock_chip(struct rg_clocks *clocks, const struct rg_record *re
     }
 }
 
-void rg_clocks_note_record(struct rg_clocks *clocks, const struct rg_record *record)
+void rg_clocks_note_record(struct rg_clocks *clocks, const struct rg_log_record *record)
 {
     const struct rg_stamp *boot =
         record->stamp.kind == RG_STAMP_BOOT ? &record->stamp : &record->second;
@@ -135,7 +135,7 @@ static bool contains(struct span text, const char *what)
 
 void rg_clocks_note_event(struct rg_clocks *clocks, const struct rg_event *event)
 {
-    const struct rg_record *record = event->record;
+    const struct rg_log_record *record = event->record;
     const struct rg_request_tail *tail = &event->request;
     if (record->recalled) {
         return; /* the times are of another line */

@@ -80,7 +80,7 @@ static struct rg_node_seen *seen_of(struct rg_correlation *correlation, rg_node_
     return seen;
 }
 
-void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_record *record)
+void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_log_record *record)
 {
     correlation->lines++;
     struct rg_node_seen *seen = seen_of(correlation, record->node);
@@ -146,7 +146,7 @@ static bool quiet_between(const struct rg_stamp *a, const struct rg_stamp *b)
            (b->usec - a->usec > RUN_QUIET_USEC || a->usec - b->usec > RUN_QUIET_USEC);
 }
 
-static rg_word quote(struct rg_correlation *correlation, const struct rg_record *record)
+static rg_word quote(struct rg_correlation *correlation, const struct rg_log_record *record)
 {
     RG_BUF(text, 4096);
     const char *source =
@@ -164,7 +164,7 @@ static rg_word quote(struct rg_correlation *correlation, const struct rg_record 
 static void add_to_run(struct rg_correlation *correlation, struct rg_run *run,
                        const struct rg_event *event, const struct rg_run *fresh)
 {
-    const struct rg_record *record = event->record;
+    const struct rg_log_record *record = event->record;
     run->count += 1 + record->repeats;
     run->order_last = correlation->order;
     if (fresh->first.kind == run->first.kind) {
@@ -367,7 +367,7 @@ static void follow_loss(struct rg_correlation *correlation, const struct rg_run 
 
 void rg_correlation_add(struct rg_correlation *correlation, const struct rg_event *event)
 {
-    const struct rg_record *record = event->record;
+    const struct rg_log_record *record = event->record;
     struct rg_pool *pool = &correlation->pool;
     RG_ASSERT(!correlation->finished && event->row && record);
     correlation->matched++;
@@ -482,7 +482,7 @@ static void learn_router(struct rg_map *map, rg_word nid)
 }
 
 /* Once each: a dump that was taken twice says the same twice. */
-static void keep_state(struct rg_correlation *correlation, const struct rg_record *record,
+static void keep_state(struct rg_correlation *correlation, const struct rg_log_record *record,
                        const struct rg_state_fact *fact, const char *node, rg_word nid)
 {
     struct rg_pool *pool = &correlation->pool;
@@ -510,7 +510,7 @@ static void keep_state(struct rg_correlation *correlation, const struct rg_recor
     correlation->states[correlation->state_count++] = seen;
 }
 
-void rg_correlation_learn(struct rg_correlation *correlation, const struct rg_record *record,
+void rg_correlation_learn(struct rg_correlation *correlation, const struct rg_log_record *record,
                           const struct rg_state_fact *fact)
 {
     struct rg_map *map = &correlation->map;

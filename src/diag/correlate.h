@@ -44,13 +44,13 @@ void rg_correlation_close(struct rg_correlation *correlation);
 
 /* Every record of the input, before its event (if it is one): counts lines and notes when each node
  * spoke, so that a silent node can be told from an absent one. */
-void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_record *record);
+void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_log_record *record);
 
 /* A record that the catalogue knows. Never fails: what cannot be kept is counted. */
 void rg_correlation_add(struct rg_correlation *correlation, const struct rg_event *event);
 
 /* What a dump of state says (copied): a part of the map, and evidence; no event. */
-void rg_correlation_learn(struct rg_correlation *correlation, const struct rg_record *record,
+void rg_correlation_learn(struct rg_correlation *correlation, const struct rg_log_record *record,
                           const struct rg_state_fact *fact);
 
 /* Something about the clocks or missing lines that a report must say: a sentence and the texts for

@@ -85,7 +85,7 @@ struct rg_request_tail {
 };
 
 struct rg_event {
-    const struct rg_record *record;
+    const struct rg_log_record *record;
     const struct rg_catalogue_row *row;
     /* As the row has them, unless the line's own status (ib_wc_status, errno, kind) says more. */
     enum rg_accused accused;

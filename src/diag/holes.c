@@ -104,7 +104,7 @@ static bool is_daemon(struct span program)
            rg_span_is(program, "journal");
 }
 
-static void note_ring(struct rg_holes *holes, const struct rg_record *record)
+static void note_ring(struct rg_holes *holes, const struct rg_log_record *record)
 {
     bool first = record->source != holes->source;
     holes->source = record->source;
@@ -116,7 +116,7 @@ static void note_ring(struct rg_holes *holes, const struct rg_record *record)
     }
 }
 
-void rg_holes_note(struct rg_holes *holes, const struct rg_record *record)
+void rg_holes_note(struct rg_holes *holes, const struct rg_log_record *record)
 {
     enum hole hole = HOLE_DAEMON;
     uint64_t count = 0;

@@ -17,7 +17,7 @@ int rg_holes_new(struct rg_holes **ret_holes, struct rg_error *err);
 void rg_holes_free(struct rg_holes *holes);
 
 /* For every record, in order. */
-void rg_holes_note(struct rg_holes *holes, const struct rg_record *record);
+void rg_holes_note(struct rg_holes *holes, const struct rg_log_record *record);
 
 /* One sentence of a name and a count. The name may be a word of ours (labels.h). */
 typedef void (*rg_hole_teller)(void *context, enum rg_phrase_id sentence, struct span name,

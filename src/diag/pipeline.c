@@ -73,7 +73,7 @@ void rg_pipeline_close(struct rg_pipeline *pipeline)
 
 /* ---- Records ---- */
 
-static void take_event(struct rg_pipeline *pipeline, const struct rg_record *record,
+static void take_event(struct rg_pipeline *pipeline, const struct rg_log_record *record,
                        const struct rg_event *event)
 {
     rg_clocks_note_event(pipeline->desk.clocks, event);
@@ -86,7 +86,7 @@ static void take_event(struct rg_pipeline *pipeline, const struct rg_record *rec
 }
 
 /* True: the line was state, and is no message ("failover_nids" looks like an error). */
-static bool take_state(struct rg_pipeline *pipeline, const struct rg_record *record)
+static bool take_state(struct rg_pipeline *pipeline, const struct rg_log_record *record)
 {
     struct rg_state_fact fact;
     struct rg_state *state = &pipeline->states[record->node % STATES];
@@ -107,7 +107,7 @@ static bool take_state(struct rg_pipeline *pipeline, const struct rg_record *rec
 }
 
 /* The event is pipeline->last.event. */
-static enum rg_match match(struct rg_pipeline *pipeline, const struct rg_record *record)
+static enum rg_match match(struct rg_pipeline *pipeline, const struct rg_log_record *record)
 {
     if (record->line != pipeline->last.line || record->source != pipeline->last.source ||
         record->text.ptr != pipeline->last.text.ptr ||
@@ -123,7 +123,7 @@ static enum rg_match match(struct rg_pipeline *pipeline, const struct rg_record 
 }
 
 /* The kernel's ring of a sos report is of the boot that its uptime speaks of. */
-static void note_ring(struct rg_pipeline *pipeline, const struct rg_record *record)
+static void note_ring(struct rg_pipeline *pipeline, const struct rg_log_record *record)
 {
     if (record->stamp.kind != RG_STAMP_BOOT) {
         return;
@@ -136,7 +136,7 @@ static void note_ring(struct rg_pipeline *pipeline, const struct rg_record *reco
     }
 }
 
-static void take_record(void *context, const struct rg_record *record)
+static void take_record(void *context, const struct rg_log_record *record)
 {
     struct rg_pipeline *pipeline = context;
     if (record->source != pipeline->ring) {

@@ -222,7 +222,7 @@ static bool comes_through_syslog(enum rg_shape shape)
            shape == RG_SHAPE_BARE;
 }
 
-static void skip_inner_stamp(struct rg_record *record)
+static void skip_inner_stamp(struct rg_log_record *record)
 {
     struct rg_stamp stamp;
     if (record->recalled && record->text.len > 0 && record->text.ptr[0] == '[') {
@@ -233,17 +233,17 @@ static void skip_inner_stamp(struct rg_record *record)
 static void hand_on(struct reading *reading, const struct rg_shaped *shaped, rg_node_id node)
 {
     struct rg_desk *desk = reading->desk;
-    struct rg_record record = {.node = node,
-                               .source = reading->facts->source,
-                               .line = reading->number,
-                               .stamp = shaped->stamp,
-                               .second = shaped->second,
-                               .speaker = shaped->speaker,
-                               .priority = shaped->priority,
-                               .program = shaped->program,
-                               .text = shaped->text,
-                               .prefixed = shaped->prefix.len > 0,
-                               .truncated = reading->truncated};
+    struct rg_log_record record = {.node = node,
+                                   .source = reading->facts->source,
+                                   .line = reading->number,
+                                   .stamp = shaped->stamp,
+                                   .second = shaped->second,
+                                   .speaker = shaped->speaker,
+                                   .priority = shaped->priority,
+                                   .program = shaped->program,
+                                   .text = shaped->text,
+                                   .prefixed = shaped->prefix.len > 0,
+                                   .truncated = reading->truncated};
     choose_year(reading, &record.stamp);
     rg_repeats_expand(desk->repeats, comes_through_syslog(shaped->shape), &record);
     skip_inner_stamp(&record);

@@ -25,7 +25,7 @@ struct rg_desk {
     struct rg_boots *boots;
     struct rg_repeats *repeats;
     struct rg_clocks *clocks; /* may be NULL: year corrections are dropped then */
-    void (*take)(void *context, const struct rg_record *record);
+    void (*take)(void *context, const struct rg_log_record *record);
     void *context;
     struct {
         uint64_t lines;

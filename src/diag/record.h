@@ -40,7 +40,7 @@ enum rg_speaker {
 typedef uint32_t rg_node_id;
 typedef uint32_t rg_source_id;
 
-struct rg_record {
+struct rg_log_record {
     rg_node_id node;
     uint32_t boot;       /* counts this node's boots in this input, from 0 */
     rg_source_id source; /* the file (or member of an archive) it came from */

@@ -58,7 +58,7 @@ static uint64_t hash_bytes(uint64_t seed, struct span bytes)
     return (hash ^ (hash >> 31)) | 1;
 }
 
-static void store(struct message *message, uint64_t key, const struct rg_record *record)
+static void store(struct message *message, uint64_t key, const struct rg_log_record *record)
 {
     message->key = key;
     message->len = (uint16_t)RG_MIN(record->text.len, (size_t)TEXT_MAX);
@@ -109,7 +109,7 @@ static bool take_count(struct span text, struct span before, uint64_t *ret_count
     return rg_span_to_u64(rg_span_head(rest, digits), ret_count) && *ret_count > 0;
 }
 
-static void recall(const struct message *message, uint64_t count, struct rg_record *record)
+static void recall(const struct message *message, uint64_t count, struct rg_log_record *record)
 {
     record->text = rg_span(message->text, message->len);
     record->repeats = count - 1;
@@ -117,7 +117,7 @@ static void recall(const struct message *message, uint64_t count, struct rg_reco
 }
 
 /* Lustre's own limiter, and remembering the messages it will speak of. */
-static void expand_site(struct rg_repeats *repeats, struct rg_record *record)
+static void expand_site(struct rg_repeats *repeats, struct rg_log_record *record)
 {
     struct span site, rest, behind;
     uint64_t count;
@@ -135,7 +135,7 @@ static void expand_site(struct rg_repeats *repeats, struct rg_record *record)
 }
 
 /* rsyslog: the repeated text stands in brackets. */
-static bool expand_bracketed(struct rg_record *record)
+static bool expand_bracketed(struct rg_log_record *record)
 {
     struct span rest;
     uint64_t count;
@@ -154,7 +154,7 @@ static bool expand_bracketed(struct rg_record *record)
 }
 
 /* Older daemons: the line before, of the same host. */
-static void expand_last(struct rg_repeats *repeats, struct rg_record *record)
+static void expand_last(struct rg_repeats *repeats, struct rg_log_record *record)
 {
     uint64_t key = hash_bytes(((uint64_t)record->source << 32) | record->node, RG_SPAN_EMPTY);
     struct message *message = &repeats->lasts[(key >> 7) & (LASTS - 1)];
@@ -174,7 +174,7 @@ static void expand_last(struct rg_repeats *repeats, struct rg_record *record)
     record->program = rg_span(message->program, message->program_len);
 }
 
-void rg_repeats_expand(struct rg_repeats *repeats, bool syslog, struct rg_record *record)
+void rg_repeats_expand(struct rg_repeats *repeats, bool syslog, struct rg_log_record *record)
 {
     if (record->text.len == 0) {
         return;

@@ -27,6 +27,6 @@ void rg_repeats_free(struct rg_repeats *repeats);
  * meant and sets repeats. Text that comes from memory is valid until the next call. `syslog`: the
  * record came through a syslog daemon, which writes the second kind.
  */
-void rg_repeats_expand(struct rg_repeats *repeats, bool syslog, struct rg_record *record);
+void rg_repeats_expand(struct rg_repeats *repeats, bool syslog, struct rg_log_record *record);
 
 #endif

@@ -71,7 +71,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return x ^ (x >> 31);
 }
 
-static uint64_t hash_line(const struct rg_record *record)
+static uint64_t hash_line(const struct rg_log_record *record)
 {
     uint64_t hash = mix(record->node, record->repeats);
     struct span text = record->text;
@@ -160,7 +160,7 @@ static bool vote(struct link *link, int64_t difference, bool twin)
 }
 
 /* A line with only seconds since boot against one with only a wall clock. */
-static bool seen_across(struct rg_seen *seen, const struct rg_record *record, uint64_t line,
+static bool seen_across(struct rg_seen *seen, const struct rg_log_record *record, uint64_t line,
                         enum instant kind, int64_t second)
 {
     struct first *first = &seen->firsts[line & (FIRSTS - 1)];
@@ -193,7 +193,7 @@ static int64_t whole_second(int64_t usec)
     return usec / SEC - (usec % SEC < 0);
 }
 
-static bool seen_at_boot(struct rg_seen *seen, const struct rg_record *record, uint64_t line,
+static bool seen_at_boot(struct rg_seen *seen, const struct rg_log_record *record, uint64_t line,
                          int64_t usec)
 {
     uint64_t key = key_of(mix(line, record->boot), INSTANT_BOOT, usec);
@@ -210,7 +210,7 @@ static bool seen_at_boot(struct rg_seen *seen, const struct rg_record *record, u
 }
 
 /* Wall clocks of one kind agree to the second; of two kinds, but for a zone. */
-static bool seen_at_wall(struct rg_seen *seen, const struct rg_record *record, uint64_t line,
+static bool seen_at_wall(struct rg_seen *seen, const struct rg_log_record *record, uint64_t line,
                          enum instant kind, int64_t second)
 {
     if (find_near(seen, line, kind, second, record->source)) {
@@ -232,7 +232,7 @@ static bool seen_at_wall(struct rg_seen *seen, const struct rg_record *record, u
     return false;
 }
 
-bool rg_seen_before(struct rg_seen *seen, const struct rg_record *record)
+bool rg_seen_before(struct rg_seen *seen, const struct rg_log_record *record)
 {
     uint64_t line = hash_line(record);
     const struct rg_stamp *stamp = &record->stamp;

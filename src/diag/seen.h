@@ -25,6 +25,6 @@ void rg_seen_free(struct rg_seen *seen);
  * second of a wall clock. Clocks of different kinds are compared once two lines of the sources
  * agree on the difference between them.
  */
-bool rg_seen_before(struct rg_seen *seen, const struct rg_record *record);
+bool rg_seen_before(struct rg_seen *seen, const struct rg_log_record *record);
 
 #endif

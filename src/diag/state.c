@@ -426,7 +426,7 @@ static enum rg_state_line read_list(struct rg_state *state, struct span text,
     return RG_STATE_FACT;
 }
 
-static enum rg_state_line read_on(struct rg_state *state, const struct rg_record *record,
+static enum rg_state_line read_on(struct rg_state *state, const struct rg_log_record *record,
                                   struct span text, struct rg_state_fact *fact)
 {
     switch (state->dump) {
@@ -443,7 +443,7 @@ static enum rg_state_line read_on(struct rg_state *state, const struct rg_record
     }
 }
 
-enum rg_state_line rg_state_read(struct rg_state *state, const struct rg_record *record,
+enum rg_state_line rg_state_read(struct rg_state *state, const struct rg_log_record *record,
                                  struct span source_name, struct rg_state_fact *ret_fact)
 {
     bool elsewhere = state->source != record->source || state->node != record->node;

@@ -69,7 +69,7 @@ enum rg_state_line {
 bool rg_state_opens(struct span line);
 
 /* Reads a line of a record that has no stamp. `source_name` is looked at where a source begins. */
-enum rg_state_line rg_state_read(struct rg_state *state, const struct rg_record *record,
+enum rg_state_line rg_state_read(struct rg_state *state, const struct rg_log_record *record,
                                  struct span source_name, struct rg_state_fact *ret_fact);
 
 /* "net", "peer", …: for JSON. */

@@ -134,7 +134,7 @@ static uint32_t *find_slot(struct rg_unmatched *unmatched, const char *shape, si
     return &unmatched->slots[at];
 }
 
-void rg_unmatched_add(struct rg_unmatched *unmatched, const struct rg_record *record)
+void rg_unmatched_add(struct rg_unmatched *unmatched, const struct rg_log_record *record)
 {
     struct rg_line_prefix prefix;
     rg_line_prefix(rg_span_head(record->text, SCAN_MAX), &prefix);

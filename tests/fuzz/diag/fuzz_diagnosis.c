@@ -42,7 +42,7 @@ struct run {
 static struct rg_catalogue *catalogue;
 static struct rg_repeats *repeats;
 
-static void take(void *context, const struct rg_record *record)
+static void take(void *context, const struct rg_log_record *record)
 {
     struct run *run = context;
     struct rg_event event;

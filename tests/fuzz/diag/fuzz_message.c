@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct span rest = rg_span(data, size);
     struct rg_unmatched unmatched = {0};
     while (rest.ptr) {
-        struct rg_record record = {.text = rg_span_cut(&rest, '\n'), .priority = -1};
+        struct rg_log_record record = {.text = rg_span_cut(&rest, '\n'), .priority = -1};
         struct rg_event event;
         enum rg_match match = rg_catalogue_match(catalogue, &record, &event);
         if (match == RG_MATCH_ROW) {

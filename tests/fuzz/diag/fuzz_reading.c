@@ -48,7 +48,7 @@ static unsigned sum(struct span span)
     return total;
 }
 
-static void take(void *context, const struct rg_record *record)
+static void take(void *context, const struct rg_log_record *record)
 {
     struct watch *watch = context;
     if (record->text.len == 0 || record->text.len > RG_LINE_BYTES_MAX + 16 ||

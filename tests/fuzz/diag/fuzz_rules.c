@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     static const char line[] =
         "LustreError: 1:0:(a.c:1:b()) aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 0x1";
-    struct rg_record record = {.text = RG_SPAN_LITERAL(line)};
+    struct rg_log_record record = {.text = RG_SPAN_LITERAL(line)};
     struct rg_event event;
     rg_catalogue_match(catalogue, &record, &event);
     rg_catalogue_free(catalogue);

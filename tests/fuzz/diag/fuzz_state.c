@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct span name = data[0] & 1 ? RG_SPAN_LITERAL("sos/lctl_list_nids") : RG_SPAN_LITERAL("x");
     struct span rest = rg_span(data + 1, size - 1);
     for (uint64_t line = 1; rest.len > 0; line++) {
-        struct rg_record record = {.line = line, .source = 1, .text = rg_span_cut(&rest, '\n')};
+        struct rg_log_record record = {.line = line, .source = 1, .text = rg_span_cut(&rest, '\n')};
         struct rg_state_fact fact;
         if (rg_state_read(&state, &record, name, &fact) != RG_STATE_FACT) {
             continue;

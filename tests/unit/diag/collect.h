@@ -13,7 +13,7 @@
 #define COLLECTED_MAX 5000
 
 struct collected {
-    struct rg_record record; /* its spans point to the strings below */
+    struct rg_log_record record; /* its spans point to the strings below */
     char *text;
     char *program;
     const char *node;
@@ -26,7 +26,7 @@ struct collector {
     size_t piece; /* bytes a read gives; 0: as many as wanted */
 };
 
-static inline void collect(void *context, const struct rg_record *record)
+static inline void collect(void *context, const struct rg_log_record *record)
 {
     struct collector *all = context;
     assert_true(all->count < COLLECTED_MAX);

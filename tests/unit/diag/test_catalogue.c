@@ -33,8 +33,8 @@ static int close_catalogue(void **state)
 
 static enum rg_match match(const char *line, struct rg_event *ret_event)
 {
-    static struct rg_record record; /* events borrow it */
-    record = (struct rg_record){.text = rg_span_text(line), .priority = -1};
+    static struct rg_log_record record; /* events borrow it */
+    record = (struct rg_log_record){.text = rg_span_text(line), .priority = -1};
     return rg_catalogue_match(catalogue, &record, ret_event);
 }
 
@@ -754,10 +754,11 @@ static void unmatched_lines_are_gathered_by_shape(void **state)
             1000 + i, i * 77, i);
         struct rg_event event;
         assert_int_equal(match(line, &event), RG_MATCH_SUSPECT);
-        struct rg_record record = {.text = rg_span_text(line), .node = 3, .line = 10 + (uint64_t)i};
+        struct rg_log_record record = {
+            .text = rg_span_text(line), .node = 3, .line = 10 + (uint64_t)i};
         rg_unmatched_add(&unmatched, &record);
     }
-    struct rg_record other = {.text = rg_span_text("foo: bar failed\x1b[31m"), .repeats = 4};
+    struct rg_log_record other = {.text = rg_span_text("foo: bar failed\x1b[31m"), .repeats = 4};
     rg_unmatched_add(&unmatched, &other);
     assert_int_equal(unmatched.count, 2);
     assert_int_equal(unmatched.lines, 1005);
@@ -781,7 +782,7 @@ static void shapes_have_a_ceiling(void **state)
     for (int i = 0; i < 2 * RG_SHAPES_MAX; i++) {
         memset(line, 'x', sizeof(line));
         line[i % 100] = (char)('a' + i / 100);
-        struct rg_record record = {.text = rg_span(line, sizeof(line))};
+        struct rg_log_record record = {.text = rg_span(line, sizeof(line))};
         rg_unmatched_add(&unmatched, &record);
     }
     assert_int_equal(unmatched.count, RG_SHAPES_MAX);
@@ -871,7 +872,7 @@ static void hostile_lines(void **state)
         for (size_t at = 0; at < LEN; at++) {
             line[at] = seeds[i][at % len];
         }
-        struct rg_record record = {.text = rg_span(line, LEN)};
+        struct rg_log_record record = {.text = rg_span(line, LEN)};
         struct rg_event event;
         rg_catalogue_match(catalogue, &record, &event);
         memset(line, i % 2 ? 'a' : 0, LEN);
@@ -892,7 +893,7 @@ static void every_prefix_of_every_example(void **state)
             char *copy = malloc(cut + 1);
             assert_non_null(copy);
             memcpy(copy, row->examples[0], cut);
-            struct rg_record record = {.text = rg_span(copy, cut)};
+            struct rg_log_record record = {.text = rg_span(copy, cut)};
             struct rg_event event;
             rg_catalogue_match(catalogue, &record, &event);
             free(copy);

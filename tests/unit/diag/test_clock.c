@@ -51,9 +51,9 @@ static struct rg_stamp utc(int64_t second)
     return (struct rg_stamp){.kind = RG_STAMP_UTC, .usec = second * SEC};
 }
 
-static struct rg_record record(rg_node_id node, rg_source_id source, struct rg_stamp stamp)
+static struct rg_log_record record(rg_node_id node, rg_source_id source, struct rg_stamp stamp)
 {
-    return (struct rg_record){
+    return (struct rg_log_record){
         .node = node, .source = source, .stamp = stamp, .text = RG_SPAN_EMPTY};
 }
 
@@ -62,7 +62,7 @@ static void expire_at(rg_node_id node, rg_source_id source, struct rg_stamp stam
                       int64_t sent, int64_t deadline)
 {
     static uint64_t xid = 1000;
-    struct rg_record line = record(node, source, stamp);
+    struct rg_log_record line = record(node, source, stamp);
     line.text = rg_span_text(text);
     struct rg_event event = {
         .record = &line,
@@ -109,7 +109,7 @@ static void without_evidence_nothing_is_made_up(void **state)
 
 static void both_stamps_in_one_line(void **state)
 {
-    struct rg_record line = record(1, 1, utc(1795962611));
+    struct rg_log_record line = record(1, 1, utc(1795962611));
     line.second = boot(1000);
     rg_clocks_note_record(clocks, &line);
     resolves_to(resolve(1, 2, boot(1060)), RG_TIME_PROVEN, 1795962671);
@@ -145,13 +145,13 @@ static void a_network_error_is_weaker_than_a_deadline(void **state)
 
 static void the_clock_chip_and_evictions(void **state)
 {
-    struct rg_record line = record(1, 1, boot(1.5));
+    struct rg_log_record line = record(1, 1, boot(1.5));
     line.text = rg_span_text(
         "rtc_cmos 00:00: setting system clock to 2026-11-29T14:30:11 UTC (1795962611)");
     rg_clocks_note_record(clocks, &line);
     resolves_to(resolve(1, 1, boot(101.5)), RG_TIME_PROVEN, 1795962711);
 
-    struct rg_record eviction = record(2, 1, boot(5000));
+    struct rg_log_record eviction = record(2, 1, boot(5000));
     struct rg_event event = {.record = &eviction, .epoch = 1795962611};
     rg_clocks_free(clocks);
     assert_int_equal(rg_clocks_new(&clocks, NULL), 0);
@@ -161,7 +161,7 @@ static void the_clock_chip_and_evictions(void **state)
 
 static void recalled_lines_are_no_evidence(void **state)
 {
-    struct rg_record line = record(1, 1, boot(5000));
+    struct rg_log_record line = record(1, 1, boot(5000));
     line.text = rg_span_text("@@@ Request sent has timed out for slow reply: [sent 1/real 1]");
     line.recalled = true;
     struct rg_event event = {.record = &line, .request = {.present = true, .deadline = 1403733444}};
@@ -257,7 +257,7 @@ static void zones_that_differ_are_not_taken_over(void **state)
 static void boot_seconds_through_a_wall_clock(void **state)
 {
     /* messages has both stamps; dmesg of the same boot has one; a deadline gives the zone. */
-    struct rg_record line = record(1, 1, local(1403733444 + 9 * HOUR));
+    struct rg_log_record line = record(1, 1, local(1403733444 + 9 * HOUR));
     line.second = boot(5000);
     rg_clocks_note_record(clocks, &line);
     expire(1, 1, local(1403733544 + 9 * HOUR), 1403733544);
@@ -266,10 +266,10 @@ static void boot_seconds_through_a_wall_clock(void **state)
 
 static void a_wall_clock_through_boot_seconds(void **state)
 {
-    struct rg_record line = record(1, 1, local(1403733444 + 9 * HOUR));
+    struct rg_log_record line = record(1, 1, local(1403733444 + 9 * HOUR));
     line.second = boot(5000);
     rg_clocks_note_record(clocks, &line);
-    struct rg_record journal = record(1, 2, utc(1403733454));
+    struct rg_log_record journal = record(1, 2, utc(1403733454));
     journal.second = boot(5010);
     rg_clocks_note_record(clocks, &journal);
     resolves_to(resolve(1, 1, local(1403733450 + 9 * HOUR)), RG_TIME_PROVEN, 1403733450);
@@ -279,7 +279,7 @@ static void a_clock_that_was_set_meanwhile(void **state)
 {
     /* Half way, the wall clock jumps by 100 s against the seconds since boot. */
     for (int i = 0; i < 40; i++) {
-        struct rg_record line = record(1, 1, utc(1000000000 + 10 * i + (i < 20 ? 0 : 100)));
+        struct rg_log_record line = record(1, 1, utc(1000000000 + 10 * i + (i < 20 ? 0 : 100)));
         line.second = boot(1000 + 10 * i);
         rg_clocks_note_record(clocks, &line);
     }
@@ -340,7 +340,7 @@ static void zones_as_offsets(void **state)
 
 static void see_request(rg_node_id node, uint64_t xid, int64_t deadline)
 {
-    struct rg_record line = record(node, node, utc(deadline));
+    struct rg_log_record line = record(node, node, utc(deadline));
     line.text = rg_span_text("@@@ something about it");
     struct rg_event event = {.record = &line,
                              .request = {.present = true, .xid = xid, .deadline = deadline}};

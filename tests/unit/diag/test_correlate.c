@@ -70,7 +70,7 @@ static void add(struct rg_correlation *correlation, const struct rg_catalogue_ro
                 rg_node_id node, struct rg_stamp stamp, const char *target, const char *nid,
                 uint64_t repeats)
 {
-    struct rg_record record = {
+    struct rg_log_record record = {
         .node = node,
         .stamp = stamp,
         .text = RG_SPAN_LITERAL("a line"),

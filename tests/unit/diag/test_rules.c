@@ -192,7 +192,7 @@ static void a_site_row_outranks_the_built_in(void **state)
                   "lost\n",
                   &catalogue, &err),
         0);
-    struct rg_record record = {
+    struct rg_log_record record = {
         .text = rg_span_text("Lustre: fs-OST0001-osc-ffff88: Connection to fs-OST0001 (at "
                              "192.0.2.1@tcp) was lost; in progress operations using this service "
                              "will wait for recovery to complete"),
@@ -287,7 +287,7 @@ static void hopeless_patterns_stop(void **state)
     char line[4000] = "trouble ";
     memset(line + 8, 'a', sizeof(line) - 9);
     line[sizeof(line) - 1] = '\0';
-    struct rg_record record = {.text = rg_span_text(line)};
+    struct rg_log_record record = {.text = rg_span_text(line)};
     struct rg_event event;
     uint64_t start = rg_clock_ms();
     for (int i = 0; i < 50000; i++) {

@@ -23,10 +23,10 @@ static int tear_down(void **state)
 static bool before(rg_source_id source, enum rg_stamp_kind kind, int64_t usec, bool computed,
                    const char *text)
 {
-    struct rg_record record = {.node = 1,
-                               .source = source,
-                               .stamp = {.kind = kind, .usec = usec, .computed = computed},
-                               .text = rg_span_text(text)};
+    struct rg_log_record record = {.node = 1,
+                                   .source = source,
+                                   .stamp = {.kind = kind, .usec = usec, .computed = computed},
+                                   .text = rg_span_text(text)};
     return rg_seen_before(seen, &record);
 }
 
@@ -56,10 +56,10 @@ static void the_same_seconds_since_boot(void **state)
 
 static void other_nodes_and_boots_are_others(void **state)
 {
-    struct rg_record record = {.node = 1,
-                               .source = 1,
-                               .stamp = {.kind = RG_STAMP_BOOT, .usec = 5},
-                               .text = rg_span_text("text")};
+    struct rg_log_record record = {.node = 1,
+                                   .source = 1,
+                                   .stamp = {.kind = RG_STAMP_BOOT, .usec = 5},
+                                   .text = rg_span_text("text")};
     assert_false(rg_seen_before(seen, &record));
     record.node = 2;
     assert_false(rg_seen_before(seen, &record));
