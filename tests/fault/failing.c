@@ -308,6 +308,8 @@ FILE_CALL(fchmodat, (int fd, const char *path, mode_t mode, int flags), (fd, pat
 FILE_CALL(ftruncate64, (int fd, off64_t size), (fd, size))
 FILE_CALL(fallocate64, (int fd, int mode, off64_t offset, off64_t size), (fd, mode, offset, size))
 FILE_CALL(fsync, (int fd), (fd))
+FILE_CALL(sync_file_range, (int fd, off64_t offset, off64_t size, unsigned flags),
+          (fd, offset, size, flags))
 FILE_CALL(flock, (int fd, int how), (fd, how))
 WRAP(FILES, ssize_t, fgetxattr, (int fd, const char *name, void *value, size_t size),
      (fd, name, value, size), -1)

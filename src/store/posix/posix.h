@@ -588,6 +588,7 @@ struct rg_writer {
     int64_t expected;          /* bytes, -1 unknown */
     uint64_t size;             /* bytes taken, those in the buffer included */
     uint64_t reserved;         /* bytes allocated ahead by fallocate */
+    uint64_t started;          /* bytes whose way to the disk was begun */
     char *buffer;
     size_t buffered;
     bool direct;     /* whole units go by O_DIRECT */

@@ -131,6 +131,15 @@ WRAP(int, ftruncate64, (int fd, off_t size), (fd, size), -1)
 WRAP(ssize_t, pwrite64, (int fd, const void *bytes, size_t size, off_t offset),
      (fd, bytes, size, offset), -1)
 WRAP(ssize_t, write, (int fd, const void *bytes, size_t size), (fd, bytes, size), -1)
+static unsigned started; /* calls that begin the way of bytes to the disk */
+int __real_sync_file_range(int fd, off_t offset, off_t size, unsigned flags);
+int __wrap_sync_file_range(int fd, off_t offset, off_t size, unsigned flags);
+int __wrap_sync_file_range(int fd, off_t offset, off_t size, unsigned flags)
+{
+    started++;
+    return blows("sync_file_range") ? -1 : __real_sync_file_range(fd, offset, size, flags);
+}
+
 WRAP(ssize_t, pread64, (int fd, void *bytes, size_t size, off_t offset), (fd, bytes, size, offset),
      -1)
 WRAP(DIR *, fdopendir, (int fd), (fd), NULL)
@@ -672,9 +681,53 @@ static void test_a_stale_answer_ends_no_upload(void **state)
     tree_remove(&tree);
 }
 
+/* ---- The way to the disk is begun before the end ---- */
+
+static char large[5 << 20];
+
+static int put_large(struct tree *tree, const char *key)
+{
+    RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+    struct rg_error err = RG_ERROR_INIT;
+    started = 0;
+    meta_for(&meta, rg_span(large, sizeof large));
+    return try_put(tree, key, rg_span(large, sizeof large), &meta, NULL, &err);
+}
+
+static void test_bytes_are_started(void **state)
+{
+    static const struct {
+        int os_errno;
+        int rc;
+    } faults[] = {{EIO, -RG_STORAGE_FAULT},
+                  {ENOSPC, -RG_STORAGE_FULL},
+                  {EDQUOT, -RG_QUOTA_EXCEEDED},
+                  {ENOSYS, 0},
+                  {EINVAL, 0},
+                  {EPERM, 0}};
+    struct tree tree;
+    open_tree(&tree, "");
+    assert_int_equal(put_large(&tree, "k"), 0);
+    assert_true(started >= 1);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(faults); i++) {
+        arm("sync_file_range", faults[i].os_errno, 1, true);
+        int rc = put_large(&tree, "failed");
+        disarm();
+        assert_int_equal(rc, faults[i].rc);
+        if (rc) {
+            expect_absent(&tree, "failed");
+        }
+    }
+    tree.settings.durability = RG_DURABILITY_NONE;
+    assert_int_equal(put_large(&tree, "k"), 0);
+    assert_int_equal(started, 0);
+    tree_remove(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes_are_started),
         cmocka_unit_test(test_io_errors),
         cmocka_unit_test(test_io_errors_bare),
         cmocka_unit_test(test_no_space),
