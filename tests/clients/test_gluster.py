@@ -2,6 +2,7 @@
 The volume (three bricks in one directory) is started here; where that cannot be done, e.g. where
 nothing may be mounted, the tests are skipped with the reason."""
 import concurrent.futures
+import fcntl
 import glob
 import os
 import shutil
@@ -96,7 +97,15 @@ class Volume:
 
 
 @pytest.fixture(scope="module")
-def volume():
+def turn():
+    """Its port is fixed: one run after the other."""
+    with open(os.path.join(tempfile.gettempdir(), "rg-gluster.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="module")
+def volume(turn):
     if not shutil.which("glusterd"):
         pytest.skip("glusterfs-server is not installed")
     if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
