@@ -7,6 +7,8 @@
 
 #include "diag/seen.h"
 
+#include <stdio.h>
+
 static struct rg_seen *seen;
 
 static int set_up(void **state)
@@ -114,6 +116,17 @@ static void ring_printed_twice(void **state)
     assert_false(before(2, RG_STAMP_LOCAL, INT64_C(5300000000), true, "Lustre: a"));
 }
 
+static void thousands_of_lines_are_remembered(void **state)
+{
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 10000; i++) {
+            char text[32];
+            snprintf(text, sizeof(text), "Lustre: line %d", i);
+            assert_int_equal(at_boot(1 + (rg_source_id)round, i * INT64_C(1000000), text), round);
+        }
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -125,6 +138,7 @@ int main(void)
         TEST(periodic_lines_of_rotated_files_stay),
         TEST(ring_and_messages),
         TEST(ring_printed_twice),
+        TEST(thousands_of_lines_are_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
