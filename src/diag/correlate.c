@@ -80,6 +80,15 @@ static struct rg_node_seen *seen_of(struct rg_correlation *correlation, rg_node_
     return seen;
 }
 
+/* By one clock of a node. */
+static bool is_before(const struct rg_moment_seen *a, const struct rg_moment_seen *b)
+{
+    if (a->stamp.kind == RG_STAMP_BOOT && a->boot != b->boot) {
+        return a->boot < b->boot;
+    }
+    return a->stamp.usec < b->stamp.usec;
+}
+
 void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_log_record *record)
 {
     correlation->lines++;
@@ -87,18 +96,16 @@ void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_log_
     if (!seen) {
         return;
     }
-    if (seen->lines++ == 0) {
-        seen->first = record->stamp;
-        seen->source = record->source;
-        seen->boots = 1;
-        seen->last_boot = record->boot;
+    seen->lines++;
+    seen->boots = RG_MAX(seen->boots, record->boot + 1);
+    const struct rg_moment_seen here = {record->stamp, record->boot, record->source};
+    struct rg_moment_seen *first = &seen->first[record->stamp.kind];
+    struct rg_moment_seen *last = &seen->last[record->stamp.kind];
+    if (first->stamp.kind == RG_STAMP_NONE || is_before(&here, first)) {
+        *first = here;
     }
-    if (record->boot != seen->last_boot) {
-        seen->boots += record->boot > seen->last_boot;
-        seen->last_boot = record->boot;
-    }
-    if (record->stamp.kind != RG_STAMP_NONE) {
-        seen->last = record->stamp;
+    if (last->stamp.kind == RG_STAMP_NONE || !is_before(&here, last)) {
+        *last = here;
     }
 }
 
@@ -709,6 +716,28 @@ static void widen(struct rg_when *first, struct rg_when *last, struct rg_when wh
     }
 }
 
+/* From its first line to its last, by the best of its clocks. */
+static void place_node(const struct rg_correlation_sources *sources,
+                       const struct rg_node_seen *seen, struct rg_node_summary *node)
+{
+    for (int kind = RG_STAMP_NONE + 1; kind < RG_STAMP_KINDS && sources->when; kind++) {
+        const struct rg_moment_seen *a = &seen->first[kind];
+        const struct rg_moment_seen *z = &seen->last[kind];
+        struct rg_when first =
+            sources->when(sources->context, &a->stamp, seen->node, a->boot, a->source);
+        struct rg_when last =
+            sources->when(sources->context, &z->stamp, seen->node, z->boot, z->source);
+        if (first.kind > node->first.kind ||
+            (first.kind == node->first.kind && first.usec < node->first.usec)) {
+            node->first = first;
+        }
+        if (last.kind > node->last.kind ||
+            (last.kind == node->last.kind && last.usec > node->last.usec)) {
+            node->last = last;
+        }
+    }
+}
+
 static bool fill_nodes(struct rg_correlation *correlation, struct rg_diagnosis *diagnosis)
 {
     diagnosis->nodes = calloc(correlation->seen_count + 1, sizeof(*diagnosis->nodes));
@@ -733,12 +762,7 @@ static bool fill_nodes(struct rg_correlation *correlation, struct rg_diagnosis *
             .boots = seen->boots,
             .version = seen->version,
         };
-        if (sources->when) {
-            node->first =
-                sources->when(sources->context, &seen->first, seen->node, 0, seen->source);
-            node->last = sources->when(sources->context, &seen->last, seen->node, seen->last_boot,
-                                       seen->source);
-        }
+        place_node(sources, seen, node);
         widen(&diagnosis->first, &diagnosis->last, node->first);
         widen(&diagnosis->first, &diagnosis->last, node->last);
     }

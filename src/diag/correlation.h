@@ -18,6 +18,7 @@
 #define RG_QUOTE_BYTES   420
 #define RG_INCIDENTS_MAX 200
 #define RG_NODES_SEEN    8192
+#define RG_STAMP_KINDS   (RG_STAMP_UTC + 1)
 #define RG_STATES_MAX    1024
 #define RG_NOTES_MAX     40 /* of clocks, and of missing lines; further ones count */
 
@@ -139,14 +140,19 @@ struct rg_run {
     int incident;
 };
 
+struct rg_moment_seen {
+    struct rg_stamp stamp;
+    uint32_t boot;
+    rg_source_id source;
+};
+
 struct rg_node_seen {
     rg_node_id node;
     uint64_t lines;
     uint32_t boots;
-    uint32_t last_boot;
-    rg_source_id source;
-    struct rg_stamp first;
-    struct rg_stamp last;
+    /* Of its stamps of each kind, whichever file they stand in; kind NONE where it has none. */
+    struct rg_moment_seen first[RG_STAMP_KINDS];
+    struct rg_moment_seen last[RG_STAMP_KINDS];
     rg_word version;
     uint32_t latest_run; /* the one that its last known message was added to, +1; 0: none */
     bool lustre;

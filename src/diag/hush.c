@@ -129,16 +129,18 @@ static bool is_told_long_after(const struct rg_correlation *correlation, const s
     if (rest < 0) {
         return true;
     }
-    if (!place || !sources->when || correlation->seen[place - 1].last_boot != run->boot) {
-        return false;
+    for (int kind = RG_STAMP_NONE + 1; place && sources->when && kind < RG_STAMP_KINDS; kind++) {
+        const struct rg_moment_seen *seen = &correlation->seen[place - 1].last[kind];
+        struct rg_when last =
+            sources->when(sources->context, &seen->stamp, run->node, seen->boot, seen->source);
+        /* What laid the run's clock beside others holds for the whole log. */
+        int64_t after;
+        if (seen->boot == run->boot && last.kind == run->when_last.kind &&
+            rg_sub_checked(last.usec, run->when_last.usec, &after) && after > rest) {
+            return true;
+        }
     }
-    const struct rg_node_seen *seen = &correlation->seen[place - 1];
-    struct rg_when last =
-        sources->when(sources->context, &seen->last, seen->node, seen->last_boot, seen->source);
-    /* What laid the run's clock beside others holds for the whole log. */
-    int64_t after;
-    return last.kind == run->when_last.kind &&
-           rg_sub_checked(last.usec, run->when_last.usec, &after) && after > rest;
+    return false;
 }
 
 /* The node booted, its port stays without link, and others go on missing the node. `ret_long` is

@@ -317,3 +317,34 @@ def test_years_by_the_kernel_and_by_the_journal(tmp_path):
     log.write_text("-- Logs begin at Tue 2019-11-26 00:38:02 UTC, end at Fri 2020-01-03 23:45:24 UTC. --\n"
                    f"Dec 30 14:30:11 oss1 kernel: {LOST}\nJan 02 14:30:11 oss1 kernel: x\n")
     assert diagnose(log)["incidents"][0]["first"]["text"].startswith("2019-12-30 14:30:11")
+
+
+def test_a_node_is_told_from_its_first_line_to_its_last_whichever_file_comes_first(tmp_path):
+    def log(name, *stamps):
+        (tmp_path / name).write_text("".join(f"{stamp} gpu01 kernel: usb 1-1: at {stamp}\n" for stamp in stamps))
+        return tmp_path / name
+
+    early = log("a", "2026-05-20T04:00:00+00:00", "2026-05-20T05:00:00+00:00")
+    late = log("b", "2026-05-22T04:00:00+00:00", "2026-05-22T07:00:00+00:00")
+    within = log("c", "2026-05-21T01:00:00+00:00")
+    for files in (early, late, within), (late, within, early), (within, early, late):
+        found = diagnose(*files)
+        for told in found, found["nodes"][0]:
+            assert (told["first"]["text"], told["last"]["text"]) == ("2026-05-20 04:00:00 UTC", "2026-05-22 07:00:00 UTC")
+    # A wall clock tells more than seconds since an unknown boot, before or after it.
+    ring = tmp_path / "gpu01.dmesg"
+    ring.write_text("[  100.000000] usb 1-1: x\n[  900.000000] usb 1-1: y\n")
+    for files in (ring, early), (early, ring):
+        node = diagnose("--node", "gpu01", *files)["nodes"][0]
+        assert (node["first"]["text"], node["last"]["text"]) == ("2026-05-20 04:00:00 UTC", "2026-05-20 05:00:00 UTC")
+
+
+def test_each_boot_counts_once_whatever_files_show_it(tmp_path):
+    for name in "one", "two":
+        (tmp_path / name).write_text("".join(f"[  {100 + i * 10}.{boot}00000] usb 1-1: {name} {i}\n" if i else
+                                             f"[  {100 + boot}.000000] usb 1-1: boot {boot}\n"
+                                             for boot in range(3) for i in range(5)))
+    found = diagnose("--node", "gpu01", tmp_path / "one", tmp_path / "two")
+    assert [(node["boots"], node["lines"]) for node in found["nodes"]] == [(3, 30)]
+    assert [node["first"]["text"] for node in found["nodes"]] == ["+100.000 s after boot"]
+    assert [node["last"]["text"] for node in found["nodes"]] == ["+140.200 s after boot"]
