@@ -133,7 +133,11 @@ static int serve(const struct rg_settings *settings, const char *root, struct rg
         return rc;
     }
     struct rg_gateway *gateway;
-    rc = rg_gateway_open(settings, store, &gateway, err);
+    bool in_use;
+    rc = rg_gateway_open(settings, store, &gateway, &in_use, err);
+    if (rc < 0 && in_use) {
+        _exit(rg_cli_fail(err));
+    }
     if (rc < 0) {
         rg_store_close(store);
         return rc;

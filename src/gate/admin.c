@@ -96,6 +96,22 @@ static void describe_mount(void *context, const struct rg_mount_view *view)
     json_array_append_new(context, mount);
 }
 
+/* What is mounted: whether that can be seen, and how much of it is not asked. */
+static json_t *describe_table(const struct rg_admin *admin, const struct rg_health_view *view)
+{
+    struct rg_mount_view table_view;
+    char since[32];
+    rg_health_table(admin->config.health, &table_view);
+    format_time(table_view.since, since, sizeof since);
+    json_t *table =
+        json_pack("{s:s, s:s, s:f, s:I}", "state", mount_words[table_view.state], "since", since,
+                  "seconds", table_view.seconds, "unwatched", (json_int_t)view->unwatched);
+    if (table && table_view.message[0]) {
+        json_object_set_new(table, "error", json_text(table_view.message));
+    }
+    return table;
+}
+
 static json_t *describe_rail(const struct rg_plane_state *state)
 {
     json_t *rail = json_pack(
@@ -158,8 +174,9 @@ static void answer_ready(struct rg_http_request *request, const struct rg_admin 
     json_t *mounts = json_array();
     rg_health_mounts(admin->config.health, describe_mount, mounts);
     json_t *document =
-        json_pack("{s:s, s:s, s:o?, s:o?}", "status", view.ready ? "ready" : "not ready", "gateway",
-                  gateway_words[view.gateway], "mounts", mounts, "rdma", describe_rdma(admin));
+        json_pack("{s:s, s:s, s:o?, s:o?, s:o?}", "status", view.ready ? "ready" : "not ready",
+                  "gateway", gateway_words[view.gateway], "mounts", mounts, "mount_table",
+                  describe_table(admin, &view), "rdma", describe_rdma(admin));
     answer_json(request, view.ready ? 200 : 503, document);
 }
 
@@ -181,6 +198,10 @@ static void answer_metrics(struct rg_http_request *request, const struct rg_admi
     sample.health = admin->config.health;
     sample.ready = view.ready;
     sample.probe_failures = view.failures;
+    struct rg_mount_view table;
+    rg_health_table(admin->config.health, &table);
+    sample.table_well = table.state == RG_MOUNT_WELL;
+    sample.mounts_unwatched = view.unwatched;
     sample.probe_hang_seconds = view.mount == RG_MOUNT_HANGS ? view.seconds : 0;
     rg_metrics_write(admin->config.metrics, &sample, &text);
     if (!rg_buf_ok(&text)) {

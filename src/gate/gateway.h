@@ -9,6 +9,7 @@
 #include "base/settings.h"
 #include "store/store.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct rg_gateway;
@@ -16,10 +17,11 @@ struct rg_gateway;
 /*
  * Starts both listeners over an open store (borrowed until close; the gateway does not close it).
  * Ready when it returns: GET /-/ready on the admin port answers 200. RG_SETTING when the settings
- * do not fit together, else the error of the step that failed.
+ * do not fit together, else the error of the step that failed; *ret_in_use then says whether
+ * threads are left that use store and settings, as after rg_gateway_close.
  */
 int rg_gateway_open(const struct rg_settings *settings, struct rg_store *store,
-                    struct rg_gateway **ret_gateway, struct rg_error *err);
+                    struct rg_gateway **ret_gateway, bool *ret_in_use, struct rg_error *err);
 
 /*
  * What was found out about this machine before the start: a JSON object, which GET /-/ready shows

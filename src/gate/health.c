@@ -5,21 +5,25 @@
 #include "gate/event.h"
 #include "gate/thread.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* The table of mounts is asked like one: for what stands in it, the kernel asks file systems, and
+ * one of them may hang (btrfs looks on its disk for the name of a subvolume). */
 struct rg_mount {
     struct rg_health *health;
     struct rg_mount *next; /* in one of the lists below */
-    char *path;            /* below what the store stands on; NULL: that itself */
-    char *place;           /* the same for messages */
+    bool is_table;
+    char *path;  /* below what the store stands on; NULL: that itself, or the table */
+    char *place; /* the same for messages */
     uint64_t id;
     bool running; /* its thread was started; of the thread that watches */
     bool over;    /* and has ended; likewise */
     _Atomic bool stopping;
-    struct rg_event stop;
+    struct rg_event wake; /* to stop; the table also to be read */
     struct rg_event ended;
     /* Together they keep it from being freed: the one is raised before the other is lowered. */
     _Atomic unsigned requests;
@@ -38,18 +42,32 @@ struct rg_mount {
 struct rg_health {
     struct rg_store *store;
     struct rg_health_config config;
-    struct rg_event stop_watch;
+    struct rg_event wake; /* of the thread that watches: to begin, to stop, or the table was read */
     struct rg_event watch_ended;
     struct rg_event answered; /* a probe of the first mount is over */
-    bool watch_over;
-    bool stale;            /* the table of mounts is to be read again; of the thread that watches */
-    struct rg_mount *gone; /* not mounted any more, and in use; likewise */
+    _Atomic bool stopping;
+    bool watch_runs;
+    struct rg_mount *table;
+
+    /* Of the thread that watches. */
+    bool stale;            /* the table is to be read again */
+    bool asked;            /* it is being read */
+    size_t left_out;       /* mounts that the table has besides those found */
+    struct rg_mount *gone; /* not mounted any more, and in use */
 
     _Atomic bool has_others; /* than the first */
     pthread_mutex_t lock;    /* guards all below */
     struct rg_mount *mounts; /* what the store stands on; then what is mounted there */
     enum rg_gateway_state gateway;
     uint64_t failures;
+    size_t unwatched;
+    struct tidings {
+        bool is_new;
+        int rc;
+        struct rg_store_mount *mounts;
+        size_t count;
+        size_t left_out;
+    } tidings; /* what the table said last */
 };
 
 /* ---- Mounts ---- */
@@ -96,10 +114,25 @@ static struct rg_mount *new_mount(struct rg_health *health, const char *path, ui
     return mount->place && (mount->path || !path) ? RG_TAKE(mount) : NULL;
 }
 
+static void log_table(enum rg_mount_state from, enum rg_mount_state to, const char *message)
+{
+    if (to == RG_MOUNT_HANGS) {
+        rg_log_error("mounts.hang",
+                     "the table of mounts cannot be read to its end: some file system of this "
+                     "machine hangs. What is mounted or unmounted now is not seen");
+    } else if (to == RG_MOUNT_FAILS) {
+        rg_log_error("mounts.fail", message);
+    } else if (from != RG_MOUNT_UNKNOWN) {
+        rg_log_info("mounts.well", "the table of mounts can be read again");
+    }
+}
+
 static void log_change(const struct rg_mount *mount, enum rg_mount_state from,
                        enum rg_mount_state to, const char *message)
 {
-    if (to == RG_MOUNT_HANGS) {
+    if (mount->is_table) {
+        log_table(from, to, message);
+    } else if (to == RG_MOUNT_HANGS) {
         rg_log_error("mount.hangs", "the mount does not answer",
                      RG_FIELD_TEXT("mount", mount->place));
     } else if (to == RG_MOUNT_FAILS) {
@@ -123,7 +156,30 @@ static bool enter(struct rg_mount *mount, enum rg_mount_state state, uint64_t si
     return true;
 }
 
-static void probe(struct rg_mount *mount)
+static int read_table(struct rg_health *health, struct rg_error *err)
+{
+    struct tidings tidings = {.is_new = true};
+    tidings.rc =
+        rg_store_mounts(health->store, &tidings.mounts, &tidings.count, &tidings.left_out, err);
+    RG_MUST(pthread_mutex_lock(&health->lock));
+    struct tidings unseen = health->tidings;
+    health->tidings = tidings;
+    RG_MUST(pthread_mutex_unlock(&health->lock));
+    rg_store_mounts_free(unseen.mounts, unseen.count);
+    return tidings.rc;
+}
+
+static int ask(struct rg_mount *mount, struct rg_error *err)
+{
+    struct rg_store *store = mount->health->store;
+    if (mount->is_table) {
+        return read_table(mount->health, err);
+    }
+    return mount->path ? rg_store_probe_mount(store, mount->path, err) : rg_store_probe(store, err);
+}
+
+/* True when it went well. */
+static bool probe(struct rg_mount *mount)
 {
     struct rg_health *health = mount->health;
     struct rg_error err = RG_ERROR_INIT;
@@ -132,8 +188,7 @@ static void probe(struct rg_mount *mount)
     mount->probe_begun = rg_clock_wall();
     RG_MUST(pthread_mutex_unlock(&health->lock));
 
-    int rc = mount->path ? rg_store_probe_mount(health->store, mount->path, &err)
-                         : rg_store_probe(health->store, &err);
+    int rc = ask(mount, &err);
 
     RG_MUST(pthread_mutex_lock(&health->lock));
     enum rg_mount_state before = mount->state;
@@ -145,9 +200,10 @@ static void probe(struct rg_mount *mount)
     if (changed && !atomic_load(&mount->stopping)) {
         log_change(mount, before, now, err.message);
     }
-    if (!mount->path) {
+    if (mount == health->mounts) {
         rg_event_raise(&health->answered);
     }
+    return rc >= 0;
 }
 
 static void *run_probe(void *argument)
@@ -156,15 +212,30 @@ static void *run_probe(void *argument)
     uint64_t pause_ns = (uint64_t)mount->health->config.probe_ms * 1000000u;
     while (!atomic_load(&mount->stopping)) {
         probe(mount);
-        rg_event_wait(&mount->stop, rg_clock_ns() + pause_ns);
+        rg_event_wait(&mount->wake, rg_clock_ns() + pause_ns);
     }
     rg_event_raise(&mount->ended);
     return NULL;
 }
 
+/* Of a table that could not be read the watch learns when it wakes next: so it is not tried again
+ * at once. */
+static void *run_table(void *argument)
+{
+    struct rg_mount *table = argument;
+    while (rg_event_wait(&table->wake, UINT64_MAX), !atomic_load(&table->stopping)) {
+        if (probe(table)) {
+            rg_event_raise(&table->health->wake);
+        }
+    }
+    rg_event_raise(&table->ended);
+    return NULL;
+}
+
 static int start_probe(struct rg_mount *mount, struct rg_error *err)
 {
-    int rc = rg_thread_start("rg-probe", run_probe, mount, err);
+    int rc = rg_thread_start(mount->is_table ? "rg-mounts" : "rg-probe",
+                             mount->is_table ? run_table : run_probe, mount, err);
     mount->running = rc == 0;
     return rc;
 }
@@ -172,7 +243,7 @@ static int start_probe(struct rg_mount *mount, struct rg_error *err)
 static void stop_probe(struct rg_mount *mount)
 {
     atomic_store(&mount->stopping, true);
-    rg_event_raise(&mount->stop);
+    rg_event_raise(&mount->wake);
 }
 
 /* ---- What is mounted ---- */
@@ -255,17 +326,36 @@ static void add_mounted(struct rg_health *health, const struct rg_store_mount *f
     atomic_store(&health->has_others, health->mounts->next != NULL);
 }
 
-/* Reads the table of mounts. When that fails what is known stays, and the next time is soon. */
-static void read_mounts(struct rg_health *health)
+/* What the table said since the last time. When it could not be read, what is known stays. */
+static void take_tidings(struct rg_health *health)
 {
-    struct rg_store_mount *found = NULL;
-    size_t count = 0;
-    health->stale = rg_store_mounts(health->store, &found, &count, NULL) < 0;
-    if (!health->stale) {
-        drop_unmounted(health, found, count);
-        add_mounted(health, found, count);
-        rg_store_mounts_free(found, count);
+    RG_MUST(pthread_mutex_lock(&health->lock));
+    struct tidings tidings = health->tidings;
+    health->tidings = (struct tidings){.is_new = false};
+    RG_MUST(pthread_mutex_unlock(&health->lock));
+    if (!tidings.is_new) {
+        return;
     }
+    health->asked = false;
+    if (tidings.rc < 0) {
+        health->stale = true;
+        return;
+    }
+    health->left_out = tidings.left_out;
+    drop_unmounted(health, tidings.mounts, tidings.count);
+    add_mounted(health, tidings.mounts, tidings.count);
+    rg_store_mounts_free(tidings.mounts, tidings.count);
+}
+
+static void follow_table(struct rg_health *health)
+{
+    health->stale = rg_store_mounts_changed(health->store) || health->stale;
+    if (health->stale && !health->asked) {
+        health->stale = false;
+        health->asked = true;
+        rg_event_raise(&health->table->wake);
+    }
+    take_tidings(health);
 }
 
 static void free_gone(struct rg_health *health)
@@ -283,10 +373,28 @@ static void free_gone(struct rg_health *health)
     }
 }
 
+/* That a ceiling was met is told, at its beginning and at its end. */
+static void tell_unwatched(struct rg_health *health, size_t unwatched)
+{
+    RG_MUST(pthread_mutex_lock(&health->lock));
+    size_t before = health->unwatched;
+    health->unwatched = unwatched;
+    RG_MUST(pthread_mutex_unlock(&health->lock));
+    if (unwatched && !before) {
+        rg_log_warn("mounts.unwatched",
+                    "there are mounts of which nobody says how they are: more than are watched",
+                    RG_FIELD_INT("unwatched", unwatched),
+                    RG_FIELD_INT("watched_max", RG_STORE_MOUNTS_MAX));
+    } else if (before && !unwatched) {
+        rg_log_info("mounts.watched", "all mounts are watched again");
+    }
+}
+
 /* Threads that hang in what was unmounted by force keep their place among those that may be. */
 static void start_probes(struct rg_health *health)
 {
     size_t hanging = 0;
+    size_t unwatched = health->left_out;
     for (struct rg_mount *mount = health->gone; mount; mount = mount->next) {
         hanging += mount->running && !mount->over;
     }
@@ -294,7 +402,9 @@ static void start_probes(struct rg_health *health)
         if (!mount->running && hanging < RG_STORE_MOUNTS_MAX) {
             start_probe(mount, NULL); /* tried again at the next round */
         }
+        unwatched += !mount->running;
     }
+    tell_unwatched(health, unwatched);
 }
 
 /* ---- The thread that watches ---- */
@@ -313,33 +423,57 @@ static void watch(struct rg_mount *mount)
     }
 }
 
+/* It is never inside the store: only what it starts is. */
 static void *run_watch(void *argument)
 {
     struct rg_health *health = argument;
     uint64_t tick_ns = (uint64_t)health->config.hang_ms * 1000000u / 4 + 1;
     health->stale = true;
-    do {
-        if (rg_store_mounts_changed(health->store) || health->stale) {
-            read_mounts(health);
-        }
+    rg_event_wait(&health->wake, UINT64_MAX);
+    while (!atomic_load(&health->stopping)) {
+        follow_table(health);
         free_gone(health);
         start_probes(health);
         for (struct rg_mount *mount = health->mounts; mount; mount = mount->next) {
             watch(mount);
         }
-    } while (!rg_event_wait(&health->stop_watch, rg_clock_ns() + tick_ns));
+        watch(health->table);
+        rg_event_wait(&health->wake, rg_clock_ns() + tick_ns);
+    }
     rg_event_raise(&health->watch_ended);
     return NULL;
 }
 
+static void end_watch(struct rg_health *health)
+{
+    atomic_store(&health->stopping, true);
+    rg_event_raise(&health->wake);
+    if (health->watch_runs) {
+        rg_event_wait(&health->watch_ended, UINT64_MAX);
+        health->watch_runs = false;
+    }
+}
+
 /* ---- Start, looks, stop ---- */
 
-static void free_health(struct rg_health *health)
+void rg_health_free(struct rg_health *health)
 {
+    if (!health) {
+        return;
+    }
+    free_mounts(health->table);
     free_mounts(health->mounts);
     free_mounts(health->gone);
+    rg_store_mounts_free(health->tidings.mounts, health->tidings.count);
     RG_MUST(pthread_mutex_destroy(&health->lock));
     free(health);
+}
+
+static int start_watch(struct rg_health *health, struct rg_error *err)
+{
+    int rc = rg_thread_start("rg-health", run_watch, health, err);
+    health->watch_runs = rc == 0;
+    return rc;
 }
 
 int rg_health_start(struct rg_store *store, const struct rg_health_config *config,
@@ -353,18 +487,22 @@ int rg_health_start(struct rg_store *store, const struct rg_health_config *confi
     health->store = store;
     health->config = *config;
     health->mounts = new_mount(health, NULL, 0);
-    int rc = health->mounts ? 0 : rg_fail(err, RG_OUT_OF_MEMORY);
-    rc = rc < 0 ? rc : rg_thread_start("rg-health", run_watch, health, err);
+    health->table = new_mount(health, NULL, 0);
+    int rc = health->mounts && health->table ? 0 : rg_fail(err, RG_OUT_OF_MEMORY);
+    if (rc == 0) {
+        health->table->is_table = true;
+        rc = start_watch(health, err);
+    }
+    rc = rc < 0 ? rc : start_probe(health->table, err);
+    /* The others wait for their sign: only this one goes into the store, so that a start that fails
+     * leaves nobody there. */
+    rc = rc < 0 ? rc : start_probe(health->mounts, err);
     if (rc < 0) {
-        free_health(health);
+        rg_health_stop(health, UINT_MAX);
+        rg_health_free(health);
         return rc;
     }
-    rc = start_probe(health->mounts, err);
-    if (rc < 0) {
-        /* Those of other mounts may have begun: what they are in may hang, and keeps all this. */
-        rg_health_stop(health, config->hang_ms);
-        return rc;
-    }
+    rg_event_raise(&health->wake);
     *ret_health = health;
     return 0;
 }
@@ -390,9 +528,27 @@ void rg_health_look(struct rg_health *health, struct rg_health_view *ret_view)
         .mount = first->state,
         .seconds = seconds_in_state(first),
         .failures = health->failures,
+        .unwatched = health->unwatched,
         .ready = health->gateway == RG_GATEWAY_SERVING && first->state == RG_MOUNT_WELL,
     };
     RG_MUST(pthread_mutex_unlock(&health->lock));
+}
+
+/* With the lock held. */
+static void look_at(const struct rg_mount *mount, struct rg_mount_view *ret_view)
+{
+    *ret_view = (struct rg_mount_view){
+        .place = mount->place,
+        .state = mount->state,
+        .since = mount->since,
+        .seconds = seconds_in_state(mount),
+        .requests = atomic_load(&mount->requests),
+        .given_up = atomic_load(&mount->given_up),
+        .given_up_since = mount->given_up_since,
+    };
+    if (mount->state == RG_MOUNT_FAILS) {
+        snprintf(ret_view->message, sizeof ret_view->message, "%s", mount->error.message);
+    }
 }
 
 void rg_health_mounts(struct rg_health *health,
@@ -400,20 +556,17 @@ void rg_health_mounts(struct rg_health *health,
 {
     RG_MUST(pthread_mutex_lock(&health->lock));
     for (struct rg_mount *mount = health->mounts; mount; mount = mount->next) {
-        struct rg_mount_view view = {
-            .place = mount->place,
-            .state = mount->state,
-            .since = mount->since,
-            .seconds = seconds_in_state(mount),
-            .requests = atomic_load(&mount->requests),
-            .given_up = atomic_load(&mount->given_up),
-            .given_up_since = mount->given_up_since,
-        };
-        if (mount->state == RG_MOUNT_FAILS) {
-            snprintf(view.message, sizeof view.message, "%s", mount->error.message);
-        }
+        struct rg_mount_view view;
+        look_at(mount, &view);
         show(context, &view);
     }
+    RG_MUST(pthread_mutex_unlock(&health->lock));
+}
+
+void rg_health_table(struct rg_health *health, struct rg_mount_view *ret_view)
+{
+    RG_MUST(pthread_mutex_lock(&health->lock));
+    look_at(health->table, ret_view);
     RG_MUST(pthread_mutex_unlock(&health->lock));
 }
 
@@ -440,12 +593,8 @@ bool rg_health_stop(struct rg_health *health, unsigned timeout_ms)
         return true;
     }
     uint64_t deadline_ns = rg_clock_ns() + (uint64_t)timeout_ms * 1000000u;
-    rg_event_raise(&health->stop_watch);
-    if (!health->watch_over) {
-        rg_event_wait(&health->watch_ended, UINT64_MAX);
-        health->watch_over = true;
-    }
-    struct rg_mount *lists[] = {health->mounts, health->gone};
+    end_watch(health);
+    struct rg_mount *lists[] = {health->table, health->mounts, health->gone};
     bool idle = true;
     for (size_t i = 0; i < RG_ARRAY_LENGTH(lists); i++) {
         for (struct rg_mount *mount = lists[i]; mount; mount = mount->next) {
@@ -456,9 +605,6 @@ bool rg_health_stop(struct rg_health *health, unsigned timeout_ms)
         for (struct rg_mount *mount = lists[i]; mount; mount = mount->next) {
             idle = has_ended(mount, deadline_ns) && !is_used(mount) && idle;
         }
-    }
-    if (idle) {
-        free_health(health);
     }
     return idle;
 }

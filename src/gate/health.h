@@ -39,6 +39,7 @@ struct rg_health_view {
     enum rg_mount_state mount; /* of that one */
     double seconds;            /* for how long it has been in this state */
     uint64_t failures;         /* times that a probe failed or hung, of all mounts */
+    size_t unwatched;          /* mounts below it that are not asked, for a ceiling */
 };
 
 struct rg_mount_view {
@@ -52,7 +53,8 @@ struct rg_mount_view {
     char message[RG_ERROR_MESSAGE_MAX]; /* FAILS: with what */
 };
 
-/* Starts to probe. The store is borrowed until rg_health_stop returned true. */
+/* Starts to probe. The store is borrowed until rg_health_stop returned true. When it fails nobody
+ * is left in the store. */
 int rg_health_start(struct rg_store *store, const struct rg_health_config *config,
                     struct rg_health **ret_health, struct rg_error *err);
 
@@ -64,13 +66,21 @@ void rg_health_look(struct rg_health *health, struct rg_health_view *ret_view);
 void rg_health_mounts(struct rg_health *health,
                       void (*show)(void *context, const struct rg_mount_view *view), void *context);
 
+/* How the table of mounts answers: what is mounted or unmounted while it does not is not seen. The
+ * view is one of a mount without requests. */
+void rg_health_table(struct rg_health *health, struct rg_mount_view *ret_view);
+
 /* Waits until the mount that the store stands on has answered once: RG_STORAGE_HUNG, or what the
  * probe failed with. */
 int rg_health_wait(struct rg_health *health, unsigned timeout_ms, struct rg_error *err);
 
-/* False when a probe is inside the store and does not end within `timeout_ms`, or a request is; it
- * may be called again then. NULL is fine. */
+/* Ends the probes. False when one is inside the store and does not end within `timeout_ms`, or a
+ * request is; it may be called again then. All but the probes goes on as before: whoever is left at
+ * the end still finds it. NULL is fine. */
 bool rg_health_stop(struct rg_health *health, unsigned timeout_ms);
+
+/* After rg_health_stop returned true, and when nobody is left who might ask. NULL is fine. */
+void rg_health_free(struct rg_health *health);
 
 /* ---- Requests ---- */
 

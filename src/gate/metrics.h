@@ -41,6 +41,8 @@ struct rg_metrics_sample {
     uint64_t sweeps;
     uint64_t probe_failures;
     double probe_hang_seconds;
+    bool table_well; /* the table of mounts can be read */
+    uint64_t mounts_unwatched;
     uint64_t access_log_failures;
     double started_seconds;
     /* Filled in by rg_metrics_write. */

@@ -85,9 +85,10 @@ bool rg_sweeper_stop(struct rg_sweeper *sweeper, unsigned timeout_ms)
     }
     atomic_store(&sweeper->stopping, true);
     rg_event_raise(&sweeper->stop);
-    if (!rg_event_wait(&sweeper->ended, rg_clock_ns() + (uint64_t)timeout_ms * 1000000u)) {
-        return false;
-    }
+    return rg_event_wait(&sweeper->ended, rg_clock_ns() + (uint64_t)timeout_ms * 1000000u);
+}
+
+void rg_sweeper_free(struct rg_sweeper *sweeper)
+{
     free(sweeper);
-    return true;
 }

@@ -24,4 +24,7 @@ uint64_t rg_sweeper_passes(struct rg_sweeper *sweeper);
  * not be closed. NULL is fine. */
 bool rg_sweeper_stop(struct rg_sweeper *sweeper, unsigned timeout_ms);
 
+/* After rg_sweeper_stop returned true. NULL is fine. */
+void rg_sweeper_free(struct rg_sweeper *sweeper);
+
 #endif

@@ -181,7 +181,7 @@ struct rg_store_mount {
     uint64_t id; /* not the same for what is mounted there afterwards */
 };
 
-/* At most so many are known; of further ones nobody says how they are. */
+/* At most so many are known; of further ones only their number is. */
 #define RG_STORE_MOUNTS_MAX 64
 
 void rg_store_mounts_free(struct rg_store_mount *mounts, size_t count);
@@ -280,7 +280,7 @@ struct rg_store_ops {
     void (*counters)(struct rg_store *store, struct rg_store_counters *ret_counters);
     /* These three may be NULL: everything is on one file system. */
     int (*mounts)(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
-                  struct rg_error *err);
+                  size_t *ret_left_out, struct rg_error *err);
     bool (*mounts_changed)(struct rg_store *store);
     int (*probe_mount)(struct rg_store *store, const char *path, struct rg_error *err);
     int (*probe)(struct rg_store *store, struct rg_error *err);
@@ -614,18 +614,19 @@ static inline int rg_store_probe(struct rg_store *store, struct rg_error *err)
 }
 
 /*
- * The mounts below, in no order; none may be touched for it, so that this never hangs.
- * rg_store_mounts_free(*ret_mounts, *ret_count).
+ * The mounts below, in no order, and how many there are besides. None of them is touched for it,
+ * but it may hang with any file system of the machine that the kernel asks for its line in the
+ * table. rg_store_mounts_free(*ret_mounts, *ret_count).
  */
 static inline int rg_store_mounts(struct rg_store *store, struct rg_store_mount **ret_mounts,
-                                  size_t *ret_count, struct rg_error *err)
+                                  size_t *ret_count, size_t *ret_left_out, struct rg_error *err)
 {
     if (!store->ops->mounts) {
         *ret_mounts = NULL;
-        *ret_count = 0;
+        *ret_count = *ret_left_out = 0;
         return 0;
     }
-    return store->ops->mounts(store, ret_mounts, ret_count, err);
+    return store->ops->mounts(store, ret_mounts, ret_count, ret_left_out, err);
 }
 
 /* Whether they may be others than at the last call (by one thread at a time). Never hangs. */

@@ -1,6 +1,7 @@
 /*
  * Which other file systems are mounted below the root, and whether each answers: for the health
- * page. The table of mounts is the kernel's own and never hangs; what is asked of a mount may.
+ * page. The table of mounts is the kernel's own, but it asks file systems for some of it (btrfs for
+ * the name of a subvolume), and may hang with one, as what is asked of a mount may.
  * What a mount can do is found out by probe.c.
  */
 #include "store/posix/posix.h"
@@ -21,7 +22,7 @@
 #define MOUNTINFO       "/proc/self/mountinfo"
 #define MAGIC_EXT4      0xef53u
 #define CHANGE_EVERY_NS 10000000000u
-#define MOUNTINFO_LINES 65536u /* of a longer table the rest is not seen */
+#define MOUNTINFO_LINES (1u << 20) /* ten times what Linux lets there be unless it is told to */
 
 /* ---- The table ---- */
 
@@ -56,7 +57,10 @@ int rg_posix_mount_lines(void (*visit)(const struct rg_posix_mount_line *line, v
     if (!file) {
         return -errno;
     }
-    for (unsigned i = 0; i < MOUNTINFO_LINES && (len = getline(&text, &room, file)) > 0; i++) {
+    for (unsigned i = 0; (len = getline(&text, &room, file)) > 0; i++) {
+        if (i == MOUNTINFO_LINES) {
+            return -E2BIG;
+        }
         struct rg_posix_mount_line line;
         struct span whole = rg_span(text, (size_t)len - (text[len - 1] == '\n'));
         if (rg_posix_mount_line_read(whole, &line)) {
@@ -99,6 +103,7 @@ struct search {
     const char *root;
     struct rg_store_mount *mounts;
     size_t count;
+    size_t left_out;
     bool starved;
 };
 
@@ -135,6 +140,7 @@ static void find_below(const struct rg_posix_mount_line *line, void *context)
         }
     }
     if (search->count == RG_STORE_MOUNTS_MAX) {
+        search->left_out++;
         return;
     }
     char *copy = strdup(below);
@@ -146,7 +152,7 @@ static void find_below(const struct rg_posix_mount_line *line, void *context)
 }
 
 int rg_posix_mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
-                    struct rg_error *err)
+                    size_t *ret_left_out, struct rg_error *err)
 {
     struct rg_posix *posix = rg_posix_of(store);
     struct search search = {.root = posix->real_path};
@@ -157,11 +163,15 @@ int rg_posix_mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, 
     int rc = rg_posix_mount_lines(find_below, &search);
     if (rc || search.starved) {
         rg_store_mounts_free(search.mounts, search.count);
+        if (rc == -E2BIG) {
+            return rg_failf(err, RG_LIMIT, MOUNTINFO " has more than %u lines", MOUNTINFO_LINES);
+        }
         return rc ? rg_fail_storage(err, -rc, "reading " MOUNTINFO)
                   : rg_fail(err, RG_OUT_OF_MEMORY);
     }
     *ret_mounts = search.mounts;
     *ret_count = search.count;
+    *ret_left_out = search.left_out;
     return 0;
 }
 

@@ -190,7 +190,7 @@ int rg_posix_mount_lines(void (*visit)(const struct rg_posix_mount_line *line, v
 int rg_posix_mounts_watch(void);
 
 int rg_posix_mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
-                    struct rg_error *err);
+                    size_t *ret_left_out, struct rg_error *err);
 bool rg_posix_mounts_changed(struct rg_store *store);
 int rg_posix_probe(struct rg_store *store, struct rg_error *err);
 int rg_posix_probe_mount(struct rg_store *store, const char *path, struct rg_error *err);

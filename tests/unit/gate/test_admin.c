@@ -8,20 +8,40 @@
 #include "test.h"
 #include "wire.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+/* The system gives so many threads and then, once, none. */
+static _Atomic int threads_given = -1;
+
+typedef void *thread_body(void *argument);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, thread_body *run,
+                          void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, thread_body *run,
+                          void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, thread_body *run,
+                          void *argument)
+{
+    return atomic_fetch_sub(&threads_given, 1) == 0
+               ? EAGAIN
+               : __real_pthread_create(thread, attributes, run, argument);
+}
+
 enum { WELL, FAILS, HANGS };
 
 static _Atomic int behaviour;
+static _Atomic unsigned calls; /* of the store, for health */
 static _Atomic unsigned sweeps;
 
 static int probe(struct rg_store *store, struct rg_error *err)
 {
     (void)store;
+    atomic_fetch_add(&calls, 1);
     while (atomic_load(&behaviour) == HANGS) {
         usleep(1000);
     }
@@ -41,12 +61,20 @@ static int sweep(struct rg_store *store, struct rg_error *err)
 static _Atomic bool is_mounted;
 static _Atomic bool changed;
 static _Atomic int behaviour_below;
+static _Atomic int behaviour_of_table;
+static _Atomic unsigned left_out;
 
 static int mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
-                  struct rg_error *err)
+                  size_t *ret_left_out, struct rg_error *err)
 {
     (void)store;
-    (void)err;
+    atomic_fetch_add(&calls, 1);
+    while (atomic_load(&behaviour_of_table) == HANGS) {
+        usleep(1000);
+    }
+    if (atomic_load(&behaviour_of_table) == FAILS) {
+        return rg_failf(err, RG_STORAGE_FAULT, "reading the table: Input/output error");
+    }
     bool there = atomic_load(&is_mounted);
     struct rg_store_mount *found = calloc(2, sizeof *found);
     assert_non_null(found);
@@ -56,6 +84,7 @@ static int mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, si
     }
     *ret_mounts = found;
     *ret_count = there ? 2 : 0;
+    *ret_left_out = atomic_load(&left_out);
     return 0;
 }
 
@@ -105,7 +134,9 @@ static int start(void **state)
     const struct rg_health_config probing = {.probe_ms = 10, .hang_ms = 100};
     atomic_store(&behaviour, WELL);
     atomic_store(&behaviour_below, WELL);
+    atomic_store(&behaviour_of_table, WELL);
     atomic_store(&is_mounted, false);
+    atomic_store(&left_out, 0);
     assert_int_equal(rg_settings_init(&settings, &err), 0);
     assert_int_equal(rg_settings_set(&settings, RG_SETTING_admin_port, "0", RG_FROM_OPTION,
                                      "--admin-port", &err),
@@ -136,8 +167,10 @@ static int stop(void **state)
     (void)state;
     atomic_store(&behaviour, WELL);
     atomic_store(&behaviour_below, WELL);
+    atomic_store(&behaviour_of_table, WELL);
     assert_true(rg_admin_close(admin));
     assert_true(rg_health_stop(health, 5000));
+    rg_health_free(health);
     rg_metrics_free(metrics);
     rg_settings_free(&settings);
     return 0;
@@ -407,6 +440,126 @@ static void test_stop_while_hanging(void **state)
     assert_false(rg_health_stop(own, 50));
     atomic_store(&behaviour, WELL);
     assert_true(rg_health_stop(own, 5000));
+    rg_health_free(own);
+}
+
+/* When it cannot be started nobody is left in the store, or on the way there. */
+static void test_threads_are_refused(void **state)
+{
+    (void)state;
+    struct rg_error err = RG_ERROR_INIT;
+    const struct rg_health_config probing = {.probe_ms = 10, .hang_ms = 20};
+    struct rg_health *own;
+    int given = 0;
+    for (; given < 10; given++) {
+        /* Of the other one there is no call meanwhile. */
+        atomic_store(&behaviour, HANGS);
+        usleep(50000);
+        atomic_store(&calls, 0);
+        atomic_store(&threads_given, given);
+        int rc = rg_health_start(&store, &probing, &own, &err);
+        atomic_store(&threads_given, -1);
+        if (rc == 0) {
+            break;
+        }
+        assert_non_null(strstr(err.message, "cannot start the thread"));
+        usleep(50000);
+        assert_int_equal(atomic_load(&calls), 0);
+    }
+    assert_in_range(given, 2, 9);
+    atomic_store(&behaviour, WELL);
+    assert_true(rg_health_stop(own, 5000));
+    rg_health_free(own);
+}
+
+static const json_t *table_until(const char *state, json_t **ret_document)
+{
+    WIRE_ANSWER(answer);
+    for (int i = 0; i < 2000; i++) {
+        ask("GET", "/-/ready", &answer);
+        json_t *document = parse(&answer);
+        const json_t *table = json_object_get(document, "mount_table");
+        if (strcmp(text_of(table, "state"), state) == 0) {
+            *ret_document = document;
+            return table;
+        }
+        json_decref(document);
+        usleep(5000);
+    }
+    fail_msg("the table of mounts is never said to be %s", state);
+    return NULL;
+}
+
+/* File systems are asked for their lines in the table: one that hangs there stops nothing else. */
+static void test_the_table_of_mounts_hangs(void **state)
+{
+    (void)state;
+    WIRE_ANSWER(answer);
+    json_t *document;
+    table_until("well", &document);
+    json_decref(document);
+    atomic_store(&behaviour_of_table, HANGS);
+    mount_below(true);
+    const json_t *table = table_until("hangs", &document);
+    assert_string_equal(text_of(document, "status"), "ready");
+    assert_int_equal(strlen(text_of(table, "since")), 20);
+    assert_true(json_real_value(json_object_get(table, "seconds")) >= 0.1);
+    json_decref(document);
+    assert_int_equal(ask("GET", "/-/metrics", &answer), 200);
+    assert_non_null(strstr(rg_buf_text(&answer.body), "\nrailgate_mount_table_well 0\n"));
+    /* Mounts that are known are watched as before. */
+    atomic_store(&behaviour, HANGS);
+    ask_until("/-/ready", 503, &answer);
+    atomic_store(&behaviour, WELL);
+    ask_until("/-/ready", 200, &answer);
+    assert_false(rg_health_stop(health, 50));
+
+    atomic_store(&behaviour_of_table, WELL);
+    assert_true(rg_health_stop(health, 5000));
+}
+
+static void test_the_table_of_mounts_fails(void **state)
+{
+    (void)state;
+    json_t *document;
+    table_until("well", &document);
+    json_decref(document);
+    atomic_store(&behaviour_of_table, FAILS);
+    mount_below(true);
+    const json_t *table = table_until("fails", &document);
+    assert_string_equal(text_of(document, "status"), "ready");
+    assert_string_equal(text_of(table, "error"), "reading the table: Input/output error");
+    json_decref(document);
+    atomic_store(&behaviour_of_table, WELL);
+    table_until("well", &document);
+    json_decref(document);
+    mount_until("/mnt/test/bucket/deep", "well", &document);
+    json_decref(document);
+}
+
+/* A ceiling that is met is told. */
+static void test_more_mounts_than_are_watched(void **state)
+{
+    (void)state;
+    WIRE_ANSWER(answer);
+    json_t *document;
+    mount_below(true);
+    mount_until("/mnt/test/bucket/deep", "well", &document);
+    const json_t *table = json_object_get(document, "mount_table");
+    assert_int_equal(json_integer_value(json_object_get(table, "unwatched")), 0);
+    json_decref(document);
+    atomic_store(&left_out, 7);
+    atomic_store(&changed, true);
+    json_int_t unwatched = 0;
+    for (int i = 0; i < 2000 && unwatched != 7; i++) {
+        usleep(5000);
+        table = table_until("well", &document);
+        unwatched = json_integer_value(json_object_get(table, "unwatched"));
+        json_decref(document);
+    }
+    assert_int_equal(unwatched, 7);
+    assert_int_equal(ask("GET", "/-/metrics", &answer), 200);
+    assert_non_null(strstr(rg_buf_text(&answer.body), "\nrailgate_mounts_unwatched 7\n"));
 }
 
 static void test_sweeper(void **state)
@@ -423,6 +576,7 @@ static void test_sweeper(void **state)
     assert_in_range(rg_sweeper_passes(sweeper), 3, 100);
     assert_true(atomic_load(&sweeps) >= 3);
     assert_true(rg_sweeper_stop(sweeper, 5000));
+    rg_sweeper_free(sweeper);
     unsigned before = atomic_load(&sweeps);
     usleep(60000);
     assert_int_equal(atomic_load(&sweeps), before);
@@ -438,6 +592,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_failing_mount, start, stop),
         cmocka_unit_test_setup_teardown(test_hanging_mount, start, stop),
         cmocka_unit_test_setup_teardown(test_mounts_below, start, stop),
+        cmocka_unit_test_setup_teardown(test_threads_are_refused, start, stop),
+        cmocka_unit_test_setup_teardown(test_the_table_of_mounts_hangs, start, stop),
+        cmocka_unit_test_setup_teardown(test_the_table_of_mounts_fails, start, stop),
+        cmocka_unit_test_setup_teardown(test_more_mounts_than_are_watched, start, stop),
         cmocka_unit_test_setup_teardown(test_draining, start, stop),
         cmocka_unit_test(test_stop_while_hanging),
         cmocka_unit_test(test_sweeper),

@@ -10,18 +10,23 @@
 #include "wire.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 static _Atomic bool hangs;
+static _Atomic bool table_hangs;
+static _Atomic unsigned table_calls;
+static _Atomic bool counters_hang;
+static _Atomic unsigned counter_calls;
 static _Atomic unsigned sweeps;
 
 static int probe(struct rg_store *store, struct rg_error *err)
 {
     (void)store;
     (void)err;
-    while (atomic_load(&hangs)) {
+    while (atomic_load(&hangs) || (atomic_load(&table_hangs) && atomic_load(&table_calls) == 0)) {
         usleep(1000);
     }
     return 0;
@@ -38,14 +43,35 @@ static int sweep(struct rg_store *store, struct rg_error *err)
 static void counters(struct rg_store *store, struct rg_store_counters *ret_counters)
 {
     (void)store;
+    atomic_fetch_add(&counter_calls, 1);
+    while (atomic_load(&counters_hang)) {
+        usleep(1000);
+    }
     *ret_counters = (struct rg_store_counters){.swept_temporaries = 42};
 }
 
-static const struct rg_store_ops ops = {.probe = probe, .sweep = sweep, .counters = counters};
+static int mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
+                  size_t *ret_left_out, struct rg_error *err)
+{
+    (void)store;
+    (void)err;
+    atomic_fetch_add(&table_calls, 1);
+    while (atomic_load(&table_hangs)) {
+        usleep(1000);
+    }
+    *ret_mounts = NULL;
+    *ret_count = *ret_left_out = 0;
+    return 0;
+}
+
+static const struct rg_store_ops ops = {
+    .probe = probe, .sweep = sweep, .counters = counters, .mounts = mounts};
 static struct rg_store store = {.ops = &ops, .place = "/mnt/test"};
 
 static struct rg_settings settings;
 static struct rg_gateway *gateway;
+static struct rg_gateway *left[8]; /* what a hang kept, where leak checkers find it */
+static bool in_use;
 static char dir[64];
 
 static void set(enum rg_setting_id id, const char *value)
@@ -67,6 +93,10 @@ static int prepare(void **state)
     struct rg_error err = RG_ERROR_INIT;
     char path[128];
     atomic_store(&hangs, false);
+    atomic_store(&table_hangs, false);
+    atomic_store(&table_calls, 0);
+    atomic_store(&counters_hang, false);
+    atomic_store(&counter_calls, 0);
     atomic_store(&sweeps, 0);
     snprintf(dir, sizeof dir, "/tmp/rg-test-gateway-XXXXXX");
     assert_non_null(mkdtemp(dir));
@@ -96,7 +126,7 @@ static int clean(void **state)
 static void open_gateway(void)
 {
     struct rg_error err = RG_ERROR_INIT;
-    if (rg_gateway_open(&settings, &store, &gateway, &err) < 0) {
+    if (rg_gateway_open(&settings, &store, &gateway, &in_use, &err) < 0) {
         fail_msg("%s", err.message);
     }
 }
@@ -199,7 +229,7 @@ static void assert_refused(enum rg_code code, const char *words)
 {
     struct rg_error err = RG_ERROR_INIT;
     struct rg_gateway *none = NULL;
-    assert_int_equal(rg_gateway_open(&settings, &store, &none, &err), -(int)code);
+    assert_int_equal(rg_gateway_open(&settings, &store, &none, &in_use, &err), -(int)code);
     if (!strstr(err.message, words)) {
         fail_msg("%s is not in: %s", words, err.message);
     }
@@ -228,6 +258,18 @@ static void test_bad_settings(void **state)
     assert_int_equal(rg_gateway_close(gateway), 0);
 }
 
+static void close_with_threads_left(void)
+{
+    size_t i = 0;
+    while (left[i]) {
+        i++;
+    }
+    left[i] = gateway;
+    uint64_t begun_ms = rg_clock_ms();
+    assert_int_equal(rg_gateway_close(gateway), 1);
+    assert_true(rg_clock_ms() - begun_ms < 10000);
+}
+
 /* A mount that hangs does not keep the gateway from closing; the caller learns of it. */
 static void test_close_while_hanging(void **state)
 {
@@ -242,11 +284,78 @@ static void test_close_while_hanging(void **state)
     } while (answer.status == 200 && rg_clock_ms() - begun_ms < 10000);
     assert_int_equal(answer.status, 503);
     assert_non_null(strstr(rg_buf_text(&answer.body), "\"/mnt/test\""));
-    begun_ms = rg_clock_ms();
-    assert_int_equal(rg_gateway_close(gateway), 1);
-    assert_true(rg_clock_ms() - begun_ms < 10000);
+    close_with_threads_left();
     /* As the process would end now, what its thread uses is not freed. */
     atomic_store(&hangs, false);
+}
+
+/* Nor does a table of mounts that hangs; and a start that fails then says what is in use. */
+static void test_close_while_the_table_hangs(void **state)
+{
+    (void)state;
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_gateway *none = NULL;
+    char number[16];
+    open_gateway();
+    for (int i = 0; i < 5000 && atomic_load(&table_calls) == 0; i++) {
+        usleep(1000);
+    }
+    snprintf(number, sizeof number, "%u", rg_gateway_port(gateway));
+    set(RG_SETTING_port, number);
+    assert_int_equal(rg_gateway_open(&settings, &store, &none, &in_use, &err),
+                     -RG_SERVICE_UNAVAILABLE);
+    assert_false(in_use);
+    atomic_store(&table_calls, 0);
+    atomic_store(&table_hangs, true); /* and no probe answers before somebody hangs in it */
+    assert_int_equal(rg_gateway_open(&settings, &store, &none, &in_use, &err),
+                     -RG_SERVICE_UNAVAILABLE);
+    assert_true(in_use);
+    assert_int_equal(rg_gateway_close(gateway), 0);
+    set(RG_SETTING_port, "0");
+    atomic_store(&table_calls, 0);
+    open_gateway();
+    close_with_threads_left();
+    atomic_store(&table_hangs, false);
+}
+
+static void *ask_for_metrics(void *argument)
+{
+    (void)argument;
+    int fd = wire_connect(rg_gateway_admin_port(gateway));
+    wire_send(fd, "GET /-/metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+    return (void *)(intptr_t)fd;
+}
+
+static bool has_thread(const char *name)
+{
+    char command[128];
+    snprintf(command, sizeof command, "grep -qx %s /proc/%d/task/*/comm 2>/dev/null", name,
+             getpid());
+    return system(command) == 0;
+}
+
+/* A handler that is left at the end still finds all that it looks at. */
+static void test_close_cuts_a_handler_off(void **state)
+{
+    (void)state;
+    open_gateway();
+    atomic_store(&counters_hang, true);
+    pthread_t client;
+    void *fd;
+    assert_int_equal(pthread_create(&client, NULL, ask_for_metrics, NULL), 0);
+    for (int i = 0; i < 5000 && atomic_load(&counter_calls) == 0; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(pthread_join(client, &fd), 0);
+    assert_int_equal(atomic_load(&counter_calls), 1);
+    close_with_threads_left();
+    assert_true(has_thread("rg-worker"));
+    atomic_store(&counters_hang, false);
+    for (int i = 0; i < 1000 && has_thread("rg-worker"); i++) {
+        usleep(5000);
+    }
+    assert_false(has_thread("rg-worker"));
+    close((int)(intptr_t)fd);
 }
 
 int main(void)
@@ -257,6 +366,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_reload, prepare, clean),
         cmocka_unit_test_setup_teardown(test_bad_settings, prepare, clean),
         cmocka_unit_test_setup_teardown(test_close_while_hanging, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_close_while_the_table_hangs, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_close_cuts_a_handler_off, prepare, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

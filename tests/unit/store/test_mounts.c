@@ -376,16 +376,25 @@ static void test_direct_io(void **state)
 }
 
 /* Where a mount stands, among those that the store knows; -1: it is not one of them. */
-static int64_t mount_id(struct tree *tree, const char *path, size_t *ret_count)
+static int64_t mount_id_of(struct tree *tree, const char *path, size_t *ret_count,
+                           size_t *ret_left_out)
 {
     struct rg_error err = RG_ERROR_INIT;
     struct rg_store_mount *mounts = NULL;
     int64_t id = -1;
-    assert_int_equal(rg_store_mounts(tree->store, &mounts, ret_count, &err), 0);
+    assert_int_equal(rg_store_mounts(tree->store, &mounts, ret_count, ret_left_out, &err), 0);
     for (size_t i = 0; i < *ret_count; i++) {
         id = strcmp(mounts[i].path, path) == 0 ? (int64_t)mounts[i].id : id;
     }
     rg_store_mounts_free(mounts, *ret_count);
+    return id;
+}
+
+static int64_t mount_id(struct tree *tree, const char *path, size_t *ret_count)
+{
+    size_t left_out;
+    int64_t id = mount_id_of(tree, path, ret_count, &left_out);
+    assert_int_equal(left_out, 0);
     return id;
 }
 
@@ -433,6 +442,23 @@ static void test_mounts_below_the_root(void **state)
     assert_true(rg_store_mounts_changed(tree.store));
     assert_int_equal(mount_id(&tree, "other-bucket", &count), -1);
     assert_int_equal(count, 0);
+
+    /* One cannot know all; how many are not known is. */
+    char name[16];
+    size_t left_out;
+    for (unsigned i = 0; i < RG_STORE_MOUNTS_MAX + 3; i++) {
+        snprintf(name, sizeof name, "m%u", i);
+        assert_int_equal(mkdir(path_of(&tree, name), 0755), 0);
+        mount_memory(path_of(&tree, name));
+    }
+    assert_true(mount_id_of(&tree, "bucket/m0", &count, &left_out) >= 0);
+    assert_int_equal(count, RG_STORE_MOUNTS_MAX);
+    assert_int_equal(left_out, 3);
+    for (unsigned i = 0; i < RG_STORE_MOUNTS_MAX + 3; i++) {
+        snprintf(name, sizeof name, "m%u", i);
+        assert_int_equal(umount(path_of(&tree, name)), 0);
+    }
+    assert_int_equal(mount_id(&tree, "bucket/m0", &count), -1);
     tree_remove(&tree);
 }
 
