@@ -346,11 +346,21 @@ int rg_rdma_send(struct rg_call *call, int fd, const struct rg_range *range, str
                : 0;
 }
 
+struct arriving {
+    struct rg_body *body;
+    struct rg_writing *writing;
+    uint64_t seen; /* bytes */
+};
+
+/* What was seen before these is on its way to the file, or there. */
 static int see_bytes(void *context, struct span bytes, struct rg_error *err)
 {
-    (void)err;
-    rg_body_see(context, bytes);
-    return 0;
+    struct arriving *arriving = context;
+    struct rg_writing *writing = arriving->writing;
+    rg_body_see(arriving->body, bytes);
+    int rc = rg_store_writer_passed(writing->store, writing->writer, arriving->seen, err);
+    arriving->seen += bytes.len;
+    return rc;
 }
 
 int rg_rdma_receive(struct rg_call *call, struct rg_body *body, struct rg_writing *writing,
@@ -361,6 +371,7 @@ int rg_rdma_receive(struct rg_call *call, struct rg_body *body, struct rg_writin
     }
     uint64_t length = call->rdma.window.length;
     int fd = rg_store_writer_fd(writing->store, writing->writer);
+    struct arriving arriving = {.body = body, .writing = writing};
     RG_CLEANUP(rg_direct_close)
     struct rg_file file = rg_rdma_file(call, fd, RG_PLANE_PUT, 0, length);
     struct rg_plane_transfer transfer = {
@@ -372,7 +383,7 @@ int rg_rdma_receive(struct rg_call *call, struct rg_body *body, struct rg_writin
         .arrival = rg_http_local(call->http),
         .account = call->account.access_key,
         .consume = see_bytes,
-        .consume_context = body,
+        .consume_context = &arriving,
     };
     struct rg_plane_result result;
     int rc = move(call, &transfer, &result, err);

@@ -675,15 +675,24 @@ struct receiving {
     struct rg_body *body;
     struct rg_writing *writing;
     struct rg_hasher *hasher;
+    uint64_t seen; /* bytes */
 };
 
+static void hash_received(struct receiving *receiving, struct span bytes)
+{
+    rg_body_see(receiving->body, bytes);
+    rg_hasher_update(receiving->hasher, bytes);
+}
+
+/* What was seen before these is on its way to the file, or there. */
 static int see_bytes(void *context, struct span bytes, struct rg_error *err)
 {
     struct receiving *receiving = context;
-    (void)err;
-    rg_body_see(receiving->body, bytes);
-    rg_hasher_update(receiving->hasher, bytes);
-    return 0;
+    struct rg_writing *writing = receiving->writing;
+    hash_received(receiving, bytes);
+    int rc = rg_store_writer_passed(writing->store, writing->writer, receiving->seen, err);
+    receiving->seen += bytes.len;
+    return rc;
 }
 
 /* Where there is no file to write to: the store finds its own words for that. */
@@ -691,7 +700,7 @@ static int store_bytes(void *context, struct span bytes, struct rg_error *err)
 {
     struct receiving *receiving = context;
     struct rg_writing *writing = receiving->writing;
-    (void)see_bytes(context, bytes, err);
+    hash_received(receiving, bytes);
     return rg_store_writer_write(writing->store, writing->writer, bytes.ptr, bytes.len, err);
 }
 

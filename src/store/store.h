@@ -242,6 +242,7 @@ struct rg_store_ops {
     int (*writer_write)(struct rg_writer *writer, const void *bytes, size_t len,
                         struct rg_error *err);
     int (*writer_fd)(const struct rg_writer *writer);
+    int (*writer_passed)(struct rg_writer *writer, uint64_t size, struct rg_error *err);
     int (*writer_written)(struct rg_writer *writer, uint64_t size, struct rg_error *err);
     int (*writer_copy)(struct rg_writer *writer, struct rg_object *source, uint64_t offset,
                        uint64_t len, struct rg_hasher *hasher, enum rg_copy_used *ret_copy,
@@ -472,11 +473,19 @@ static inline int rg_store_writer_write(struct rg_store *store, struct rg_writer
  * For writers that bypass rg_store_writer_write (io_uring from a registered slot): the descriptor
  * (owned by the writer, readable and writable, without O_DIRECT), and then, before commit, how many
  * bytes now stand in the file. Not to be mixed with rg_store_writer_write. -1 for a directory
- * object.
+ * object. Meanwhile rg_store_writer_passed may be told how many bytes were handed to the descriptor
+ * so far: their way to the disk begins, and the commit has less to wait for. Errors:
+ * RG_STORAGE_FAULT, RG_STORAGE_FULL, RG_QUOTA_EXCEEDED: bytes are lost, the writer cannot be used.
  */
 static inline int rg_store_writer_fd(struct rg_store *store, const struct rg_writer *writer)
 {
     return store->ops->writer_fd(writer);
+}
+
+static inline int rg_store_writer_passed(struct rg_store *store, struct rg_writer *writer,
+                                         uint64_t size, struct rg_error *err)
+{
+    return store->ops->writer_passed(writer, size, err);
 }
 
 static inline int rg_store_writer_written(struct rg_store *store, struct rg_writer *writer,

@@ -257,6 +257,7 @@ static const struct rg_store_ops ops = {
     .writer_write = rg_posix_writer_write,
     .writer_fd = rg_posix_writer_fd,
     .fd_direct = rg_posix_fd_direct,
+    .writer_passed = rg_posix_writer_passed,
     .writer_written = rg_posix_writer_written,
     .writer_copy = rg_posix_writer_copy,
     .put_commit = rg_posix_put_commit,

@@ -604,6 +604,7 @@ int rg_posix_put_begin(struct rg_store *store, struct span bucket, struct span k
 int rg_posix_writer_write(struct rg_writer *writer, const void *bytes, size_t len,
                           struct rg_error *err);
 int rg_posix_writer_fd(const struct rg_writer *writer);
+int rg_posix_writer_passed(struct rg_writer *writer, uint64_t size, struct rg_error *err);
 int rg_posix_writer_written(struct rg_writer *writer, uint64_t size, struct rg_error *err);
 int rg_posix_writer_copy(struct rg_writer *writer, struct rg_object *source, uint64_t offset,
                          uint64_t len, struct rg_hasher *hasher, enum rg_copy_used *ret_copy,

@@ -229,7 +229,7 @@ static int set_direct(struct rg_writer *writer, bool on, struct rg_error *err)
  */
 static int start_writeback(struct rg_writer *writer, uint64_t end, struct rg_error *err)
 {
-    if (writer->direct || writer->posix->settings->durability == RG_DURABILITY_NONE ||
+    if (writer->posix->settings->durability == RG_DURABILITY_NONE ||
         end < writer->started + WRITEBACK) {
         return 0;
     }
@@ -256,7 +256,7 @@ static int write_unit(struct rg_writer *writer, const char *bytes, size_t len, u
         (uintptr_t)bytes % ALIGNMENT == 0 && len % ALIGNMENT == 0 && offset % ALIGNMENT == 0;
     int rc = set_direct(writer, aligned, err);
     rc = rc ? rc : write_at(writer->temp.fd, bytes, len, offset, err);
-    return rc ? rc : start_writeback(writer, offset + len, err);
+    return rc || writer->direct ? rc : start_writeback(writer, offset + len, err);
 }
 
 static int flush(struct rg_writer *writer, struct rg_error *err)
@@ -341,6 +341,12 @@ int rg_posix_writer_write(struct rg_writer *writer, const void *bytes, size_t le
 int rg_posix_writer_fd(const struct rg_writer *writer)
 {
     return writer->temp.fd;
+}
+
+int rg_posix_writer_passed(struct rg_writer *writer, uint64_t size, struct rg_error *err)
+{
+    int rc = writer->temp.fd < 0 ? 0 : start_writeback(writer, size, err);
+    return rc ? fail_writer(writer, rg_posix_bucket_blame(writer->bucket, rc, err)) : 0;
 }
 
 int rg_posix_writer_written(struct rg_writer *writer, uint64_t size, struct rg_error *err)

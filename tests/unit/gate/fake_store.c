@@ -195,6 +195,12 @@ static int writer_fd(const struct rg_writer *writer)
     return writer->fd;
 }
 
+static int writer_passed(struct rg_writer *writer, uint64_t size, struct rg_error *err)
+{
+    int lost = writer->fake->knobs.passed_errno;
+    return lost ? rg_fail_storage(err, lost, "writing to the disk") : 0;
+}
+
 static int writer_written(struct rg_writer *writer, uint64_t size, struct rg_error *err)
 {
     writer->size = size;
@@ -278,6 +284,7 @@ static const struct rg_store_ops ops = {
     .put_begin = put_begin,
     .writer_write = writer_write,
     .writer_fd = writer_fd,
+    .writer_passed = writer_passed,
     .writer_written = writer_written,
     .put_commit = put_commit,
     .writer_abort = writer_abort,

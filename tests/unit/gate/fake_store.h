@@ -14,6 +14,7 @@
 struct fake_knobs {
     int commit_errno; /* the commit fails with it */
     int open_errno;   /* opening fails with it */
+    int passed_errno; /* bytes handed to a writer's descriptor are lost with it */
     enum rg_code copy_fails;
     _Atomic unsigned open_delay_ms;
     _Atomic unsigned copy_delay_ms;

@@ -344,6 +344,7 @@ static void an_object_goes_by_a_session(void **state)
     char session[33];
     char token[96];
     WIRE_ANSWER(put);
+    WIRE_ANSWER(lost);
     WIRE_ANSWER(get);
     WIRE_ANSWER(part);
     connect_session(session);
@@ -360,6 +361,14 @@ static void an_object_goes_by_a_session(void **state)
     assert_string_equal(wire_field(&put, "x-amz-rdma-bytes-transferred"), "200000");
     assert_string_equal(wire_field(&put, "x-railgate-path"), "rdma:rc");
     assert_true(fake_store_is(world.store, "key", memory, 200000));
+    fake_store_knobs(world.store)->passed_errno = ENOSPC;
+    send_request(&(struct sending){.method = "PUT",
+                                   .path = "/bucket/lost",
+                                   .fields = {{"x-amz-rdma-token", token}}},
+                 &lost);
+    fake_store_knobs(world.store)->passed_errno = 0;
+    assert_int_equal(lost.status, 507);
+    assert_false(fake_store_has(world.store, "lost"));
     print_token(token, session, memory + 500000, 300000);
     send_request(&(struct sending){.method = "GET",
                                    .path = "/bucket/key",
@@ -784,6 +793,16 @@ static void an_object_that_changed_is_seen_at_ready(void **state)
     assert_int_equal(open_sessions(), 0);
 
     fake_store_knobs(world.store)->open_errno = 0;
+    fake_store_knobs(world.store)->passed_errno = EDQUOT;
+    sending = preparing("PUT", "/bucket/new", "10");
+    prepare(&sending, &prepared);
+    mock_rc_push(0x5eed1234, 10);
+    sending = getting_ready(&prepared, memory);
+    expect(&sending, 507, "QuotaExceeded");
+    assert_false(fake_store_has(world.store, "new"));
+    assert_int_equal(open_sessions(), 0);
+
+    fake_store_knobs(world.store)->passed_errno = 0;
     sending = preparing("PUT", "/bucket/new", "10");
     sending.fields[7][0] = "if-none-match";
     sending.fields[7][1] = "*";

@@ -724,10 +724,38 @@ static void test_bytes_are_started(void **state)
     tree_remove(&tree);
 }
 
+/* Those that go by the descriptor, too. */
+static void test_passed_bytes_are_started(void **state)
+{
+    struct tree tree;
+    struct rg_writer *writer = NULL;
+    struct rg_error err = RG_ERROR_INIT;
+    open_tree(&tree, "");
+    assert_int_equal(rg_store_put_begin(tree.store, BUCKET, text("k"), -1, &writer, &err), 0);
+    started = 0;
+    assert_int_equal(rg_store_writer_passed(tree.store, writer, 100, &err), 0);
+    assert_int_equal(started, 0); /* too few */
+    assert_int_equal(rg_store_writer_passed(tree.store, writer, 2 << 20, &err), 0);
+    assert_int_equal(rg_store_writer_passed(tree.store, writer, 3 << 20, &err), 0);
+    assert_int_equal(rg_store_writer_passed(tree.store, writer, 4 << 20, &err), 0);
+    assert_int_equal(started, 2);
+    arm("sync_file_range", EIO, 1, true);
+    assert_int_equal(rg_store_writer_passed(tree.store, writer, 6 << 20, &err), -RG_STORAGE_FAULT);
+    disarm();
+    assert_true(rg_store_writer_written(tree.store, writer, 6 << 20, &err) < 0);
+    rg_store_writer_abort(tree.store, writer);
+    assert_int_equal(rg_store_put_begin(tree.store, BUCKET, text("d/"), 0, &writer, &err), 0);
+    assert_int_equal(rg_store_writer_passed(tree.store, writer, 8 << 20, &err), 0);
+    assert_int_equal(started, 3); /* a directory object has no file */
+    rg_store_writer_abort(tree.store, writer);
+    tree_remove(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes_are_started),
+        cmocka_unit_test(test_passed_bytes_are_started),
         cmocka_unit_test(test_io_errors),
         cmocka_unit_test(test_io_errors_bare),
         cmocka_unit_test(test_no_space),
