@@ -23,7 +23,8 @@ struct rg_mount {
     bool running; /* its thread was started; of the thread that watches */
     bool over;    /* and has ended; likewise */
     _Atomic bool stopping;
-    struct rg_event wake; /* to stop; the table also to be read */
+    struct rg_store_memory memory; /* of its thread */
+    struct rg_event wake;          /* to stop; the table also to be read */
     struct rg_event ended;
     /* Together they keep it from being freed: the one is raised before the other is lowered. */
     _Atomic unsigned requests;
@@ -175,7 +176,8 @@ static int ask(struct rg_mount *mount, struct rg_error *err)
     if (mount->is_table) {
         return read_table(mount->health, err);
     }
-    return mount->path ? rg_store_probe_mount(store, mount->path, err) : rg_store_probe(store, err);
+    return mount->path ? rg_store_probe_mount(store, mount->path, &mount->memory, err)
+                       : rg_store_probe(store, &mount->memory, err);
 }
 
 /* True when it went well. */

@@ -186,6 +186,17 @@ struct rg_store_mount {
 
 void rg_store_mounts_free(struct rg_store_mount *mounts, size_t count);
 
+/* What a backend remembers of a mount from one probe to the next; all zero before the first. */
+struct rg_store_memory {
+    uint64_t mount; /* which one it was, and on what */
+    uint64_t device;
+    uint64_t magic;      /* the kind of its file system; 0: not known */
+    uint64_t changed_ns; /* when a change was tried last; 0: never */
+    int change_errno;    /* what that failed with; 0: it did not */
+    uint64_t options_ns; /* when its options were read last; 0: never */
+    bool read_only;      /* and whether they forbid writing to it, whatever others may do */
+};
+
 struct rg_store_counters {
     uint64_t copy_bytes[RG_COPY_USED_COUNT];
     uint64_t copy_count[RG_COPY_USED_COUNT];
@@ -283,8 +294,9 @@ struct rg_store_ops {
     int (*mounts)(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
                   size_t *ret_left_out, struct rg_error *err);
     bool (*mounts_changed)(struct rg_store *store);
-    int (*probe_mount)(struct rg_store *store, const char *path, struct rg_error *err);
-    int (*probe)(struct rg_store *store, struct rg_error *err);
+    int (*probe_mount)(struct rg_store *store, const char *path, struct rg_store_memory *memory,
+                       struct rg_error *err);
+    int (*probe)(struct rg_store *store, struct rg_store_memory *memory, struct rg_error *err);
     int (*sweep)(struct rg_store *store, struct rg_error *err);
 };
 
@@ -617,9 +629,10 @@ static inline void rg_store_counters(struct rg_store *store, struct rg_store_cou
  * Whether the file system that the store stands on answers, and takes writes as it did at the
  * start, for readiness. Cheap; changes nothing; may hang when the mount does.
  */
-static inline int rg_store_probe(struct rg_store *store, struct rg_error *err)
+static inline int rg_store_probe(struct rg_store *store, struct rg_store_memory *memory,
+                                 struct rg_error *err)
 {
-    return store->ops->probe(store, err);
+    return store->ops->probe(store, memory, err);
 }
 
 /*
@@ -646,9 +659,9 @@ static inline bool rg_store_mounts_changed(struct rg_store *store)
 
 /* rg_store_probe for one of rg_store_mounts. One that is gone answers. */
 static inline int rg_store_probe_mount(struct rg_store *store, const char *path,
-                                       struct rg_error *err)
+                                       struct rg_store_memory *memory, struct rg_error *err)
 {
-    return store->ops->probe_mount(store, path, err);
+    return store->ops->probe_mount(store, path, memory, err);
 }
 
 /* One pass over leftovers: expired uploads, temporaries and sidecars without an owner. */

@@ -12,6 +12,7 @@ import os
 import shutil
 import struct
 import subprocess
+import threading
 import time
 
 import pytest
@@ -20,7 +21,7 @@ import data
 import gateway as gateways
 import raw
 import soak
-from test_trouble import health, settle, until
+from test_trouble import health, seconds_of, settle, until
 from trouble import troubled_mount
 
 MIB = 1 << 20
@@ -399,3 +400,98 @@ def test_a_disk_stops_answering(start, disk):
     assert raw.request(gateway, "PUT", "/disk/k", body=NEW).status == 200
     assert raw.request(gateway, "GET", "/disk/k").body == NEW
     gateway.stop()
+
+
+# ---- File systems that are frozen, as for a snapshot of the disk ----
+
+@contextlib.contextmanager
+def mounted_at(point, image, filesystem):
+    need(f"mkfs.{filesystem}", "fsfreeze")
+    with open(image, "wb") as out:
+        out.truncate(SIZE.get(filesystem, 320 * MIB))
+    run(f"mkfs.{filesystem}", "-q", *(["-F"] if filesystem == "ext4" else []), image)
+    os.makedirs(point, exist_ok=True)
+    done = subprocess.run(["mount", "-t", filesystem, "-o", "loop", image, point], capture_output=True, text=True)
+    if done.returncode:
+        lacks(f"this kernel mounts no {filesystem}: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", point], check=True)
+
+
+@contextlib.contextmanager
+def frozen(point):
+    run("fsfreeze", "-f", point)
+    try:
+        yield
+    finally:
+        subprocess.run(["fsfreeze", "-u", point], check=True)
+
+
+FREEZABLE = ["ext4", "xfs", "btrfs"]
+
+
+@pytest.mark.parametrize("filesystem", FREEZABLE)
+def test_the_tree_is_frozen(start, tmp_path, filesystem):
+    """Not ready, and said so at once; what only reads is served; afterwards all goes on."""
+    point = str(tmp_path / "mnt")
+    with mounted_at(point, tmp_path / "disk.img", filesystem):
+        gateway = start("--storage-timeout", "2s", tree=os.path.join(point, "tree"))
+        assert raw.request(gateway, "PUT", "/cold").status == 200
+        assert raw.request(gateway, "PUT", "/cold/k", body=OLD).status == 200
+        began = time.time()
+        with frozen(point):
+            status, document, mounts = until(gateway, lambda mounts: mounts[gateway.tree]["state"] == "hangs")
+            assert (status, document["status"]) == (503, "not ready")
+            assert began - 1 < seconds_of(mounts[gateway.tree]["since"]) < time.time()
+            asked = time.monotonic()
+            assert health(gateway)[0] == 503 and gateway.admin("/-/live")[0] == 200
+            assert gateway.metric("railgate_mount_well", mount=gateway.tree) == 0
+            assert time.monotonic() - asked < 2
+            assert raw.request(gateway, "GET", "/cold/k").body == OLD
+            answer = raw.request(gateway, "PUT", "/cold/k", body=NEW)
+            assert (answer.status, answer.code) == (503, "ServiceUnavailable"), answer
+            assert health(gateway)[2][gateway.tree]["workers_stuck"] == 1
+        until(gateway, lambda mounts: mounts[gateway.tree]["state"] == "well")
+        settle(gateway)
+        assert health(gateway)[0] == 200
+        assert raw.request(gateway, "PUT", "/cold/k", body=NEW).status == 200
+        assert raw.request(gateway, "GET", "/cold/k").body == NEW
+        gateway.stop()
+
+
+@pytest.mark.parametrize("where", ["cold", "bucket/cold"])
+@pytest.mark.parametrize("filesystem", FREEZABLE)
+def test_a_mount_in_the_tree_is_frozen(start, tmp_path, filesystem, where):
+    """Only what writes there waits; the page says where, since when, and how many wait."""
+    tree = tmp_path / "tree"
+    place = str(tree / where)
+    with mounted_at(place, tmp_path / "disk.img", filesystem):
+        gateway = start("--storage-timeout", "8s", tree=tree)
+        assert raw.request(gateway, "PUT", "/beside").status == 200
+        assert raw.request(gateway, "PUT", f"/{where}/k", body=OLD).status == 200
+        began, answers = time.time(), []
+        with frozen(place):
+            waiting = [threading.Thread(target=lambda key=key: answers.append(
+                raw.request(gateway, "PUT", f"/{where}/{key}", body=NEW))) for key in ("k", "new")]
+            for one in waiting:
+                one.start()
+            status, document, mounts = until(gateway, lambda mounts: mounts[place]["state"] == "hangs"
+                                             and mounts[place]["requests_waiting"] == 2)
+            assert (status, document["status"], mounts[gateway.tree]["state"]) == (200, "ready", "well")
+            assert mounts[gateway.tree]["requests_waiting"] == 0
+            assert began - 1 < seconds_of(mounts[place]["since"]) < time.time()
+            asked = time.monotonic()
+            assert raw.request(gateway, "PUT", "/beside/k", body=NEW).status == 200
+            assert raw.request(gateway, "GET", "/beside/k").body == NEW
+            assert raw.request(gateway, "GET", f"/{where}/k").body == OLD
+            assert time.monotonic() - asked < 5
+            for one in waiting:
+                one.join()
+            assert [answer.status for answer in answers] == [503, 503]
+            until(gateway, lambda mounts: mounts[place]["workers_stuck"] == 2)
+        until(gateway, lambda mounts: mounts[place]["state"] == "well")
+        settle(gateway)
+        assert raw.request(gateway, "PUT", f"/{where}/k", body=NEW).status == 200
+        gateway.stop()

@@ -17,14 +17,27 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 
-#define MOUNTINFO       "/proc/self/mountinfo"
-#define MAGIC_EXT4      0xef53u
-#define CHANGE_EVERY_NS 10000000000u
-#define MOUNTINFO_LINES (1u << 20) /* ten times what Linux lets there be unless it is told to */
+#define MOUNTINFO        "/proc/self/mountinfo"
+#define MAGIC_EXT4       0xef53u
+#define CHANGE_EVERY_NS  10000000000u
+#define OPTIONS_EVERY_NS 10000000000u
+#define NO_XATTR         "railgate.none" /* of no kind that a local file system keeps */
+#define MOUNTINFO_LINES  (1u << 20) /* ten times what Linux lets there be unless it is told to */
 
 /* ---- The table ---- */
+
+bool rg_posix_list_has(struct span list, const char *word)
+{
+    while (list.ptr) {
+        if (rg_span_is(rg_span_cut(&list, ','), word)) {
+            return true;
+        }
+    }
+    return false;
+}
 
 bool rg_posix_mount_line_read(struct span line, struct rg_posix_mount_line *ret_line)
 {
@@ -35,6 +48,7 @@ bool rg_posix_mount_line_read(struct span line, struct rg_posix_mount_line *ret_
     found.device = rg_span_cut(&rest, ' ');
     rg_span_cut(&rest, ' '); /* which part of the file system is mounted */
     found.point = rg_span_cut(&rest, ' ');
+    found.here = rg_span_cut(&rest, ' ');
     while (rest.ptr && !rg_span_is(rg_span_cut(&rest, ' '), "-")) {
     }
     if (!right || !rest.ptr) {
@@ -195,52 +209,94 @@ bool rg_posix_mounts_changed(struct rg_store *store)
  * journal commits all the same, it is done now and then, and what it said holds until the next
  * time.
  */
-static int try_change(struct rg_posix_mount *mount, int fd)
+static int try_change(struct rg_store_memory *memory, int fd)
 {
     uint64_t now_ns = rg_clock_ns();
-    uint64_t last_ns = atomic_load(&mount->changed_ns);
-    if (mount->magic == MAGIC_EXT4 && (last_ns == 0 || now_ns - last_ns >= CHANGE_EVERY_NS)) {
+    if (memory->changed_ns == 0 || now_ns - memory->changed_ns >= CHANGE_EVERY_NS) {
         bool refused = fremovexattr(fd, RG_POSIX_XATTR ".none") < 0 && errno != ENODATA;
-        atomic_store(&mount->change_errno, refused && (errno == EROFS || errno == EIO) ? errno : 0);
-        atomic_store(&mount->changed_ns, now_ns);
+        memory->change_errno = refused && (errno == EROFS || errno == EIO) ? errno : 0;
+        memory->changed_ns = now_ns;
     }
-    return -atomic_load(&mount->change_errno);
+    return -memory->change_errno;
 }
 
 /*
- * Asks the file system itself, not what is remembered of it, and opens what is there to be opened
- * for writing: a file system that gave up after an error answers all else as before. Returns 0 or
- * the negative errno; *ret_st is set unless looking itself failed.
+ * Of a local file system: whether changes are let through to it, which the kernel decides before it
+ * finds that it keeps no such attribute. It waits there while the file system is frozen, and
+ * nothing reaches the disk.
  */
-static int look(struct rg_posix *posix, const char *path, const char *written, struct statx *ret_st)
+static int try_way(int fd)
 {
-    int root = posix->root;
-    if (statx(root, path, AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC, STATX_TYPE | STATX_INO,
-              ret_st) < 0) {
-        return -errno;
-    }
-    rg_autoclose int fd = openat(root, written, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    /* Not there, no file, not ours: nothing was learned about the file system. */
-    static const int idle[] = {ENOENT, ENOTDIR, ELOOP,  EISDIR, EACCES, EPERM,
-                               ENXIO,  EMFILE,  ENFILE, ENOMEM, EINTR};
-    for (size_t i = 0; fd < 0 && i < RG_ARRAY_LENGTH(idle); i++) {
-        if (errno == idle[i]) {
-            return 0;
-        }
-    }
-    if (fd < 0) {
-        return -errno;
-    }
-    struct rg_posix_mount *mount =
-        rg_posix_mount_known(posix, makedev(ret_st->stx_dev_major, ret_st->stx_dev_minor));
-    return mount ? try_change(mount, fd) : 0;
+    return fremovexattr(fd, NO_XATTR) < 0 && errno == EROFS ? -EROFS : 0;
 }
 
-int rg_posix_probe(struct rg_store *store, struct rg_error *err)
+/* Not there, no file, not ours: nothing was learned about the file system. */
+static bool is_idle(int os_errno)
+{
+    static const int idle[] = {ENOENT, ENOTDIR, ELOOP,  EISDIR, EACCES, EPERM,
+                               ENXIO,  EMFILE,  ENFILE, ENOMEM, EINTR};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(idle); i++) {
+        if (os_errno == idle[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int try_writing(struct rg_store_memory *memory, int fd, bool is_opened_for_it)
+{
+    struct statfs fs;
+    if (memory->magic == 0 && fstatfs(fd, &fs) == 0) {
+        memory->magic = (uint64_t)fs.f_type & 0xffffffffu;
+    }
+    if (!rg_posix_is_local(memory->magic)) {
+        return is_opened_for_it ? 0 : try_change(memory, fd);
+    }
+    int rc = try_way(fd);
+    return rc == 0 && memory->magic == MAGIC_EXT4 ? try_change(memory, fd) : rc;
+}
+
+/*
+ * Asks the file system itself, not what is remembered of it, and whether it takes changes: one that
+ * gave up after an error answers all else as before. That is asked of a file that is there to be
+ * opened for writing, or else of the directory (or file) `path` itself. Returns 0 or the negative
+ * errno; *ret_st is set unless looking itself failed.
+ */
+static int look(struct rg_posix *posix, const char *path, const char *written,
+                struct rg_store_memory *memory, struct statx *ret_st)
+{
+    if (statx(posix->root, path, AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC,
+              STATX_TYPE | STATX_INO | STATX_MNT_ID, ret_st) < 0) {
+        return -errno;
+    }
+    uint64_t device = makedev(ret_st->stx_dev_major, ret_st->stx_dev_minor);
+    if (memory->mount != ret_st->stx_mnt_id || memory->device != device) {
+        *memory = (struct rg_store_memory){.mount = ret_st->stx_mnt_id, .device = device};
+    }
+    rg_autoclose int fd =
+        openat(posix->root, written, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0) {
+        return try_writing(memory, fd, true);
+    }
+    if (!is_idle(errno)) {
+        return -errno;
+    }
+    if (!S_ISDIR(ret_st->stx_mode) && !S_ISREG(ret_st->stx_mode)) {
+        return 0;
+    }
+    fd = openat(posix->root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0) {
+        return try_writing(memory, fd, false);
+    }
+    return is_idle(errno) ? 0 : -errno;
+}
+
+int rg_posix_probe(struct rg_store *store, struct rg_store_memory *memory, struct rg_error *err)
 {
     struct rg_posix *posix = rg_posix_of(store);
     struct statx stx;
-    int rc = look(posix, RG_POSIX_STATE_DIR, RG_POSIX_STATE_DIR "/" RG_POSIX_HEALTH_FILE, &stx);
+    int rc =
+        look(posix, RG_POSIX_STATE_DIR, RG_POSIX_STATE_DIR "/" RG_POSIX_HEALTH_FILE, memory, &stx);
     if (rc == -EROFS) {
         return rg_failf(err, RG_READ_ONLY, "%s: the file system has become read-only",
                         posix->root_path);
@@ -261,7 +317,35 @@ int rg_posix_probe(struct rg_store *store, struct rg_error *err)
     return 0;
 }
 
-int rg_posix_probe_mount(struct rg_store *store, const char *path, struct rg_error *err)
+struct options_search {
+    uint64_t mount;
+    bool read_only;
+};
+
+static void find_options(const struct rg_posix_mount_line *line, void *context)
+{
+    struct options_search *search = context;
+    if (line->id == search->mount) {
+        search->read_only =
+            rg_posix_list_has(line->here, "ro") && !rg_posix_list_has(line->options, "ro");
+    }
+}
+
+/* Was this mount made read-only, while others of its file system may be written to? */
+static bool is_read_only_here(struct rg_store_memory *memory)
+{
+    uint64_t now_ns = rg_clock_ns();
+    if (memory->options_ns == 0 || now_ns - memory->options_ns >= OPTIONS_EVERY_NS) {
+        struct options_search search = {.mount = memory->mount};
+        rg_posix_mount_lines(find_options, &search);
+        memory->read_only = search.read_only;
+        memory->options_ns = now_ns;
+    }
+    return memory->read_only;
+}
+
+int rg_posix_probe_mount(struct rg_store *store, const char *path, struct rg_store_memory *memory,
+                         struct rg_error *err)
 {
     struct rg_posix *posix = rg_posix_of(store);
     char written[PATH_MAX];
@@ -270,16 +354,16 @@ int rg_posix_probe_mount(struct rg_store *store, const char *path, struct rg_err
     if (len < 0 || (size_t)len >= sizeof written) {
         return 0; /* no key is that long */
     }
-    int rc = look(posix, path, written, &stx);
+    int rc = look(posix, path, written, memory, &stx);
     if (rc == 0 || rc == -ENOENT || rc == -ENOTDIR || rc == -EACCES) {
         return 0; /* gone, or not for us */
     }
     if (rc == -EROFS) {
-        dev_t device = makedev(stx.stx_dev_major, stx.stx_dev_minor);
-        return rg_posix_mount_known(posix, device)
-                   ? rg_failf(err, RG_READ_ONLY, "%s/%s: the file system has become read-only",
-                              posix->root_path, path)
-                   : 0; /* and was meant to be: nothing was ever written there */
+        /* It was meant to be so where nothing was ever written, or where it is so by itself. */
+        return !rg_posix_mount_known(posix, (dev_t)memory->device) || is_read_only_here(memory)
+                   ? 0
+                   : rg_failf(err, RG_READ_ONLY, "%s/%s: the file system has become read-only",
+                              posix->root_path, path);
     }
     return rg_fail_storage(err, -rc, "looking at %s/%s", posix->root_path, path);
 }

@@ -81,9 +81,6 @@ struct rg_posix_mount {
     bool shared_locks; /* ... and, as far as the mount options say, between machines */
     _Atomic bool reflink;
     _Atomic bool copy_range;
-    /* Of the health probe (mounts.c): when a change was tried last, and what it failed with. */
-    _Atomic uint64_t changed_ns;
-    _Atomic int change_errno;
 };
 
 /* What the setting `mask` can name; the words stand in probe.c. */
@@ -176,9 +173,13 @@ struct rg_posix_mount_line {
     uint64_t id;
     struct span device; /* "8:1" */
     struct span point;  /* where it is mounted, still with \ooo for white space */
+    struct span here;   /* options of this mount alone, by commas */
     struct span type;
     struct span options; /* of the file system, by commas */
 };
+
+/* Whether a word stands in a list by commas. */
+bool rg_posix_list_has(struct span list, const char *word);
 
 bool rg_posix_mount_line_read(struct span line, struct rg_posix_mount_line *ret_line);
 
@@ -192,8 +193,9 @@ int rg_posix_mounts_watch(void);
 int rg_posix_mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
                     size_t *ret_left_out, struct rg_error *err);
 bool rg_posix_mounts_changed(struct rg_store *store);
-int rg_posix_probe(struct rg_store *store, struct rg_error *err);
-int rg_posix_probe_mount(struct rg_store *store, const char *path, struct rg_error *err);
+int rg_posix_probe(struct rg_store *store, struct rg_store_memory *memory, struct rg_error *err);
+int rg_posix_probe_mount(struct rg_store *store, const char *path, struct rg_store_memory *memory,
+                         struct rg_error *err);
 
 /* ---- Stripes on Lustre (stripe.c) ---- */
 

@@ -72,16 +72,6 @@ struct options {
     bool noflock;
 };
 
-static bool has_word(struct span list, const char *word)
-{
-    while (list.ptr) {
-        if (rg_span_is(rg_span_cut(&list, ','), word)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Best effort: an unreadable table leaves the options unknown. */
 static void note_options(const struct rg_posix_mount_line *line, void *context)
 {
@@ -90,9 +80,9 @@ static void note_options(const struct rg_posix_mount_line *line, void *context)
         return;
     }
     snprintf(options->type, sizeof options->type, "%.*s", RG_SPAN_ARG(line->type));
-    options->nouser_xattr = has_word(line->options, "nouser_xattr");
-    options->localflock = has_word(line->options, "localflock");
-    options->noflock = has_word(line->options, "noflock");
+    options->nouser_xattr = rg_posix_list_has(line->options, "nouser_xattr");
+    options->localflock = rg_posix_list_has(line->options, "localflock");
+    options->noflock = rg_posix_list_has(line->options, "noflock");
 }
 
 static void read_options(dev_t device, struct options *ret_options)

@@ -38,9 +38,10 @@ static _Atomic int behaviour;
 static _Atomic unsigned calls; /* of the store, for health */
 static _Atomic unsigned sweeps;
 
-static int probe(struct rg_store *store, struct rg_error *err)
+static int probe(struct rg_store *store, struct rg_store_memory *memory, struct rg_error *err)
 {
     (void)store;
+    (void)memory;
     atomic_fetch_add(&calls, 1);
     while (atomic_load(&behaviour) == HANGS) {
         usleep(1000);
@@ -94,9 +95,11 @@ static bool mounts_changed(struct rg_store *store)
     return atomic_exchange(&changed, false);
 }
 
-static int probe_mount(struct rg_store *store, const char *path, struct rg_error *err)
+static int probe_mount(struct rg_store *store, const char *path, struct rg_store_memory *memory,
+                       struct rg_error *err)
 {
     (void)store;
+    (void)memory;
     if (strcmp(path, "bucket/deep") != 0) {
         return 0;
     }

@@ -22,9 +22,10 @@ static _Atomic bool counters_hang;
 static _Atomic unsigned counter_calls;
 static _Atomic unsigned sweeps;
 
-static int probe(struct rg_store *store, struct rg_error *err)
+static int probe(struct rg_store *store, struct rg_store_memory *memory, struct rg_error *err)
 {
     (void)store;
+    (void)memory;
     (void)err;
     while (atomic_load(&hangs) || (atomic_load(&table_hangs) && atomic_load(&table_calls) == 0)) {
         usleep(1000);

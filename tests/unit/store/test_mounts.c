@@ -468,21 +468,33 @@ static void give_up(const char *point)
     assert_int_equal(mount(NULL, point, NULL, MS_REMOUNT, "abort"), 0);
 }
 
+/* As if as much time had passed as lies between two looks at what is seldom looked at. */
+static int probe_later(struct tree *tree, const char *path, struct rg_store_memory *memory,
+                       struct rg_error *err)
+{
+    memory->changed_ns = memory->options_ns = 0;
+    return path ? rg_store_probe_mount(tree->store, path, memory, err)
+                : rg_store_probe(tree->store, memory, err);
+}
+
 /* What was written to and takes no more writes is not well; what never was may be meant so. */
 static void test_a_mount_becomes_read_only(void **state)
 {
     struct tree tree;
     struct rg_error err = RG_ERROR_INIT;
+    struct rg_store_memory memory = {0};
     assert_true(tree_make(&tree, "ext4", 16));
     tree_open(&tree);
-    assert_int_equal(rg_store_probe(tree.store, &err), 0);
+    assert_int_equal(rg_store_probe(tree.store, &memory, &err), 0);
     give_up(tree.root);
-    assert_int_equal(rg_store_probe(tree.store, &err), -RG_READ_ONLY);
+    assert_int_equal(probe_later(&tree, NULL, &memory, &err), -RG_READ_ONLY);
     assert_non_null(strstr(err.message, tree.root));
     tree_remove(&tree);
 
     assert_true(tree_make(&tree, "local", 0));
     tree_open(&tree);
+    memory = (struct rg_store_memory){0};
+    struct rg_store_memory of_root = {0};
     char *point = path_of(&tree, "../other-bucket");
     char command[5000];
     snprintf(command, sizeof command,
@@ -490,17 +502,71 @@ static void test_a_mount_becomes_read_only(void **state)
              "mount -o loop %s/image2 %s && mkdir %s/.railgate && touch %s/.railgate/locks",
              point, tree.base, tree.base, tree.base, point, point, point);
     assert_int_equal(system(command), 0);
-    assert_int_equal(rg_store_probe_mount(tree.store, "other-bucket", &err), 0);
+    assert_int_equal(probe_later(&tree, "other-bucket", &memory, &err), 0);
     assert_int_equal(mount(NULL, point, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
-    assert_int_equal(rg_store_probe_mount(tree.store, "other-bucket", &err), 0);
+    assert_int_equal(probe_later(&tree, "other-bucket", &memory, &err), 0);
     assert_int_equal(mount(NULL, point, NULL, MS_REMOUNT, NULL), 0);
     assert_int_equal(
         rg_store_bucket_tags_set(tree.store, RG_SPAN_LITERAL("other-bucket"), NULL, &err), 0);
-    assert_int_equal(rg_store_probe_mount(tree.store, "other-bucket", &err), 0);
+    assert_int_equal(probe_later(&tree, "other-bucket", &memory, &err), 0);
     give_up(point);
-    assert_int_equal(rg_store_probe_mount(tree.store, "other-bucket", &err), -RG_READ_ONLY);
+    assert_int_equal(probe_later(&tree, "other-bucket", &memory, &err), -RG_READ_ONLY);
     assert_non_null(strstr(err.message, "other-bucket"));
-    assert_int_equal(rg_store_probe(tree.store, &err), 0);
+    assert_int_equal(probe_later(&tree, NULL, &of_root, &err), 0);
+    tree_close(&tree);
+    assert_int_equal(umount2(point, MNT_DETACH), 0);
+    tree_remove(&tree);
+}
+
+/* A mount in a bucket has none of the bucket's own files: it is asked all the same. */
+static void test_a_mount_inside_a_bucket_becomes_read_only(void **state)
+{
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_store_memory memory = {0};
+    assert_true(tree_make(&tree, "local", 0));
+    tree_open(&tree);
+    char point[4096];
+    snprintf(point, sizeof point, "%s", path_of(&tree, "mnt"));
+    char command[24000];
+    snprintf(command, sizeof command,
+             "mkdir %s && truncate -s 16M %s/image2 && mkfs.ext4 -q %s/image2 && "
+             "mount -o loop %s/image2 %s",
+             point, tree.base, tree.base, tree.base, point);
+    assert_int_equal(system(command), 0);
+    put(&tree, "mnt/k", "far");
+    assert_false(path_exists(&tree, "mnt/.railgate"));
+    assert_int_equal(rg_store_probe_mount(tree.store, "bucket/mnt", &memory, &err), 0);
+    give_up(point);
+    assert_int_equal(probe_later(&tree, "bucket/mnt", &memory, &err), -RG_READ_ONLY);
+    assert_non_null(strstr(err.message, "bucket/mnt"));
+    tree_close(&tree);
+    assert_int_equal(umount2(point, MNT_DETACH), 0);
+    tree_remove(&tree);
+}
+
+/* What is read-only by its own mount was meant to be, although its file system is written to. */
+static void test_a_read_only_mount_of_what_is_written_to(void **state)
+{
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_store_memory memory = {0};
+    assert_true(tree_make(&tree, "ext4", 16));
+    tree_open(&tree);
+    put(&tree, "k", "old");
+    char point[4096];
+    snprintf(point, sizeof point, "%s", path_of(&tree, "../other-bucket"));
+    assert_int_equal(mkdir(point, 0755), 0);
+    assert_int_equal(mount(path_of(&tree, ""), point, NULL, MS_BIND, NULL), 0);
+    assert_int_equal(mount(NULL, point, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL), 0);
+    assert_int_equal(rg_store_probe_mount(tree.store, "other-bucket", &memory, &err), 0);
+    assert_int_equal(rg_store_probe_mount(tree.store, "other-bucket", &memory, &err), 0);
+    assert_int_equal(probe_later(&tree, "other-bucket", &memory, &err), 0);
+    /* Not so any more. */
+    assert_int_equal(mount(NULL, point, NULL, MS_REMOUNT | MS_BIND, NULL), 0);
+    assert_int_equal(probe_later(&tree, "other-bucket", &memory, &err), 0);
+    give_up(tree.root);
+    assert_int_equal(probe_later(&tree, "other-bucket", &memory, &err), -RG_READ_ONLY);
     tree_close(&tree);
     assert_int_equal(umount2(point, MNT_DETACH), 0);
     tree_remove(&tree);
@@ -525,6 +591,8 @@ int main(void)
         cmocka_unit_test(test_direct_io),
         cmocka_unit_test(test_mounts_below_the_root),
         cmocka_unit_test(test_a_mount_becomes_read_only),
+        cmocka_unit_test(test_a_mount_inside_a_bucket_becomes_read_only),
+        cmocka_unit_test(test_a_read_only_mount_of_what_is_written_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

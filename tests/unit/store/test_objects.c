@@ -870,7 +870,8 @@ static void test_the_summary_tells(void **state)
         assert_non_null(strstr(line, tree_mask));
     }
     struct rg_error err = RG_ERROR_INIT;
-    assert_int_equal(rg_store_probe(tree->store, &err), 0);
+    struct rg_store_memory memory = {0};
+    assert_int_equal(rg_store_probe(tree->store, &memory, &err), 0);
     struct rg_posix_mount *mount = rg_posix_of(tree->store)->root_mount;
     bool known = mount->magic == 0x58465342 || mount->magic == 0xef53 || mount->magic == 0x01021994;
     if (!known) {
@@ -905,7 +906,8 @@ static void test_the_root_is_exchanged(void **state)
 {
     struct tree *tree = *state;
     struct rg_error err = RG_ERROR_INIT;
-    assert_int_equal(rg_store_probe(tree->store, &err), 0);
+    struct rg_store_memory memory = {0};
+    assert_int_equal(rg_store_probe(tree->store, &memory, &err), 0);
     char aside[4096];
     snprintf(aside, sizeof aside, "%s-aside", tree->root);
     if (rename(tree->root, aside) < 0) {
@@ -913,11 +915,11 @@ static void test_the_root_is_exchanged(void **state)
         skip();
     }
     assert_int_equal(mkdir(tree->root, 0755), 0);
-    assert_int_equal(rg_store_probe(tree->store, &err), -RG_SERVICE_UNAVAILABLE);
+    assert_int_equal(rg_store_probe(tree->store, &memory, &err), -RG_SERVICE_UNAVAILABLE);
     assert_non_null(strstr(err.message, tree->root));
     assert_int_equal(rmdir(tree->root), 0);
     assert_int_equal(rename(aside, tree->root), 0);
-    assert_int_equal(rg_store_probe(tree->store, &err), 0);
+    assert_int_equal(rg_store_probe(tree->store, &memory, &err), 0);
 }
 
 /* ---- What a crash left ---- */
