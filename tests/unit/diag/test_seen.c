@@ -127,6 +127,141 @@ static void thousands_of_lines_are_remembered(void **state)
     }
 }
 
+/* What does not fit pushes out something else, not itself. */
+static void the_latest_of_more_lines_than_fit_are_remembered(void **state)
+{
+    for (int i = 0; i < 400000; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "Lustre: line %d", i);
+        assert_false(at_boot(1, i * INT64_C(1000000), text));
+        assert_true(at_boot(2, i * INT64_C(1000000), text));
+    }
+}
+
+static void wall_clocks_of_one_kind_agree_to_the_second(void **state)
+{
+    for (int apart = -2; apart <= 2; apart++) {
+        char text[32];
+        snprintf(text, sizeof(text), "Lustre: %d", apart);
+        assert_false(at_local(1, 1795962611, text));
+        assert_int_equal(at_local(2, 1795962611 + apart, text), apart >= -1 && apart <= 1);
+    }
+}
+
+/* Also where a quarter of an hour begins. */
+static void wall_clocks_of_two_kinds_agree_to_the_second_but_for_the_zone(void **state)
+{
+    for (int at = 0; at < 900; at += 450) {
+        for (int apart = -2; apart <= 2; apart++) {
+            char text[32];
+            snprintf(text, sizeof(text), "Lustre: %d %d", at, apart);
+            assert_false(at_utc(1, 1795962600 + at, text));
+            assert_int_equal(at_local(2, 1795962600 + 9 * 3600 + at + apart, text),
+                             apart >= -1 && apart <= 1);
+        }
+    }
+}
+
+/* dmesg -T is off by what the host slept: its wall clock is compared with none. */
+static void a_computed_clock_is_no_wall_clock(void **state)
+{
+    assert_false(at_utc(1, 1795962611, "Lustre: a"));
+    assert_false(
+        before(2, RG_STAMP_LOCAL, (1795962611 + INT64_C(9) * 3600) * 1000000, true, "Lustre: a"));
+}
+
+static void messages_and_then_the_ring(void **state)
+{
+    static const char *const texts[] = {"Lustre: a", "Lustre: b", "Lustre: c"};
+    for (int i = 0; i < 3; i++) {
+        assert_false(at_local(2, 5100 + 10 * i, texts[i]));
+    }
+    assert_false(at_boot(1, 100 * INT64_C(1000000) + 77, texts[0]));
+    assert_true(at_boot(1, 110 * INT64_C(1000000) + 77, texts[1]));
+    assert_true(at_boot(1, 120 * INT64_C(1000000) + 77, texts[2]));
+}
+
+/* The line of a ring at that second, and of messages at another. */
+static bool said_by_both(int second, int apart)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "Lustre: at %d", second);
+    assert_false(at_boot(1, second * INT64_C(1000000), text));
+    return at_local(2, 5000 + second + apart, text);
+}
+
+static void clocks_may_be_off_by_two_seconds(void **state)
+{
+    assert_false(said_by_both(100, 0));
+    assert_true(said_by_both(200, 0));
+    assert_true(said_by_both(300, 2));
+    assert_true(said_by_both(400, -2));
+    assert_false(said_by_both(500, 3));
+    assert_false(said_by_both(600, -3));
+}
+
+static void the_difference_of_most_lines_is_believed(void **state)
+{
+    assert_false(said_by_both(100, 0));
+    assert_true(said_by_both(200, 0));
+    assert_false(said_by_both(300, 1000)); /* a text that came twice */
+    assert_true(said_by_both(400, 0));
+    assert_false(said_by_both(500, 1000));
+    assert_false(said_by_both(600, 1000));
+    assert_false(said_by_both(700, 1000)); /* here the first difference is given up */
+    assert_true(said_by_both(800, 1000));
+    assert_true(said_by_both(900, 1000));
+}
+
+static void two_wall_clocks_say_nothing_of_a_ring(void **state)
+{
+    assert_false(at_local(1, 100, "Lustre: a"));
+    assert_false(at_local(2, 5100, "Lustre: a"));
+    assert_false(at_local(1, 200, "Lustre: b"));
+    assert_false(at_local(2, 5200, "Lustre: b"));
+    assert_false(at_local(2, 5300, "Lustre: b"));
+}
+
+static void messages_and_then_a_text_that_comes_often(void **state)
+{
+    assert_false(before(2, RG_STAMP_LOCAL, INT64_C(5100000000), true, "Lustre: a"));
+    assert_false(before(2, RG_STAMP_LOCAL, INT64_C(5200000000), true, "Lustre: a"));
+    assert_true(at_boot(1, 100000000, "Lustre: a"));
+    assert_true(at_boot(1, 200000000, "Lustre: a"));
+    assert_false(at_boot(1, 300000000, "Lustre: a"));
+}
+
+/* More than there are places for: what was learned of two is not believed of two others. */
+static void each_two_sources_have_their_own_difference(void **state)
+{
+    for (unsigned i = 0; i < 1000; i++) {
+        for (unsigned k = 0; k < 2; k++) {
+            char text[32];
+            snprintf(text, sizeof(text), "Lustre: %u %u", i, k);
+            assert_false(at_boot(1, INT64_C(1000000) * (100 + k), text));
+            assert_int_equal(at_local(2 + i, INT64_C(5000) * (1 + i) + k, text), k);
+        }
+    }
+}
+
+static void lines_without_a_stamp_are_never_the_same(void **state)
+{
+    for (rg_source_id source = 1; source < 4; source++) {
+        assert_false(before(source, RG_STAMP_NONE, 0, false, "Lustre: a"));
+    }
+}
+
+/* Other lines of one and the same source are other lines, whichever of its clocks they show. */
+static void a_source_of_two_clocks(void **state)
+{
+    for (int i = 0; i < 4; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "Lustre: %d", i);
+        assert_false(at_boot(1, (100 + i) * INT64_C(1000000), text));
+        assert_false(at_local(1, 5100 + i, text));
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -139,6 +274,18 @@ int main(void)
         TEST(ring_and_messages),
         TEST(ring_printed_twice),
         TEST(thousands_of_lines_are_remembered),
+        TEST(the_latest_of_more_lines_than_fit_are_remembered),
+        TEST(wall_clocks_of_one_kind_agree_to_the_second),
+        TEST(wall_clocks_of_two_kinds_agree_to_the_second_but_for_the_zone),
+        TEST(a_computed_clock_is_no_wall_clock),
+        TEST(messages_and_then_the_ring),
+        TEST(clocks_may_be_off_by_two_seconds),
+        TEST(the_difference_of_most_lines_is_believed),
+        TEST(two_wall_clocks_say_nothing_of_a_ring),
+        TEST(messages_and_then_a_text_that_comes_often),
+        TEST(each_two_sources_have_their_own_difference),
+        TEST(lines_without_a_stamp_are_never_the_same),
+        TEST(a_source_of_two_clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
