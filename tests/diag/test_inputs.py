@@ -331,6 +331,13 @@ def test_a_node_is_told_from_its_first_line_to_its_last_whichever_file_comes_fir
         found = diagnose(*files)
         for told in found, found["nodes"][0]:
             assert (told["first"]["text"], told["last"]["text"]) == ("2026-05-20 04:00:00 UTC", "2026-05-22 07:00:00 UTC")
+    # Of two clocks, when one's zone is known.
+    here = log("d", "2026-05-20T03:00:00", "2026-05-22T08:00:00")
+    node = diagnose("--tz", "UTC", here, early, late)["nodes"][0]
+    assert (node["first"]["text"], node["last"]["text"]) == ("2026-05-20 03:00:00 UTC", "2026-05-22 08:00:00 UTC")
+    here = log("d", "2026-05-20T04:30:00", "2026-05-22T06:00:00")
+    node = diagnose("--tz", "UTC", here, early, late)["nodes"][0]
+    assert (node["first"]["text"], node["last"]["text"]) == ("2026-05-20 04:00:00 UTC", "2026-05-22 07:00:00 UTC")
     # A wall clock tells more than seconds since an unknown boot, before or after it.
     ring = tmp_path / "gpu01.dmesg"
     ring.write_text("[  100.000000] usb 1-1: x\n[  900.000000] usb 1-1: y\n")
@@ -340,11 +347,11 @@ def test_a_node_is_told_from_its_first_line_to_its_last_whichever_file_comes_fir
 
 
 def test_each_boot_counts_once_whatever_files_show_it(tmp_path):
+    """The first of them begins later after its start, and the last ends sooner."""
     for name in "one", "two":
-        (tmp_path / name).write_text("".join(f"[  {100 + i * 10}.{boot}00000] usb 1-1: {name} {i}\n" if i else
-                                             f"[  {100 + boot}.000000] usb 1-1: boot {boot}\n"
-                                             for boot in range(3) for i in range(5)))
+        (tmp_path / name).write_text("".join(f"[  {100 + i * 10 - boot}.000000] usb 1-1: {i if i else 'begins'} {name if i else ''}\n"
+                                             for boot in range(3) for i in range(5 - boot)))
     found = diagnose("--node", "gpu01", tmp_path / "one", tmp_path / "two")
-    assert [(node["boots"], node["lines"]) for node in found["nodes"]] == [(3, 30)]
+    assert [(node["boots"], node["lines"]) for node in found["nodes"]] == [(3, 24)]
     assert [node["first"]["text"] for node in found["nodes"]] == ["+100.000 s after boot"]
-    assert [node["last"]["text"] for node in found["nodes"]] == ["+140.200 s after boot"]
+    assert [node["last"]["text"] for node in found["nodes"]] == ["+118.000 s after boot"]
