@@ -36,7 +36,7 @@ static void say_quick_returns(struct rg_view *view)
     }
     rg_view_say(view, &incident->evidence, RG_PHRASE_EV_QUICK_RETURNS,
                 lost->target ? lost->target : lost->nid, rg_view_number(view, lost->outages),
-                rg_duration_word(view->correlation, lost->outage_usec_max + RG_USEC - 1));
+                rg_duration_word(view->correlation, rg_whole_seconds(lost->outage_usec_max)));
     if (incident->nature == RG_NATURE_UNKNOWN || incident->nature == RG_NATURE_NETWORK) {
         incident->nature = RG_NATURE_SERVER;
     }

@@ -136,12 +136,6 @@ static void say_users(struct rg_view *view)
     }
 }
 
-/* Rounded up: "0 s" is no wait. */
-static int64_t whole_seconds(int64_t usec)
-{
-    return (usec + RG_USEC - 1) / RG_USEC * RG_USEC;
-}
-
 static void judge_data(struct rg_view *view)
 {
     struct rg_incident *incident = view->incident;
@@ -213,12 +207,12 @@ static void judge_data(struct rg_view *view)
         }
         if (incident->data == RG_DATA_DELAYED) {
             incident->self_healed = true;
-            rg_view_say(
-                view, &incident->data_reasons,
-                times > 1 ? RG_PHRASE_DATA_WAITED_TIMES : RG_PHRASE_DATA_WAITED,
-                rg_view_list(view, &waited),
-                rg_duration_word(view->correlation, times > 1 ? whole_seconds(longest) : longest),
-                rg_view_number(view, times));
+            rg_view_say(view, &incident->data_reasons,
+                        times > 1 ? RG_PHRASE_DATA_WAITED_TIMES : RG_PHRASE_DATA_WAITED,
+                        rg_view_list(view, &waited),
+                        rg_duration_word(view->correlation,
+                                         times > 1 ? rg_whole_seconds(longest) : longest),
+                        rg_view_number(view, times));
         }
     }
     free(evicters.items);

@@ -11,6 +11,12 @@
 
 #define RG_USEC INT64_C(1000000)
 
+/* Rounded up, to 1 at least: "0 s" is no wait, whatever the clock's seconds say. */
+static inline int64_t rg_whole_seconds(int64_t usec)
+{
+    return usec <= RG_USEC ? RG_USEC : (usec + RG_USEC - 1) / RG_USEC * RG_USEC;
+}
+
 /* Hosts, nodes and targets that one incident may list; further ones count only. */
 #define RG_HOST_LIST_MAX 64
 
