@@ -265,7 +265,7 @@ static void learn(struct rg_correlation *correlation, const struct rg_event *eve
         rg_map_speaks(map, run->target, run->target_kind, event->target_index, run->speaker);
         return;
     }
-    if (run->target && run->nid && !about_client && event->effect != RG_EFFECT_BENIGN) {
+    if (run->target && run->nid && !about_client) {
         rg_map_served(map, run->target, run->target_kind, event->target_index, run->nid,
                       run->speaker, correlation->order);
         if (run->effect == RG_EFFECT_RESTORED && run->nid_to && run->nid_to != run->nid) {
@@ -291,7 +291,6 @@ static void count_noise(struct rg_correlation *correlation, const struct rg_even
             return;
         }
         correlation->noise[i].row = event->row;
-        correlation->noise[i].count = 0;
         correlation->noise[i].sample = quote(correlation, event->record);
         correlation->noise_count++;
     }

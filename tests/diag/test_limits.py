@@ -209,6 +209,11 @@ def test_only_a_log_with_something_of_lustre_may_be_the_servers():
     disk = lines("box", -1, "blk_update_request: I/O error, dev sdr, sector 11721045128 op 0x0:(READ)")
     assert role(disk) == ("server", ["BE-DISK"])
     assert role(lines("box", 60, "Lustre: Lustre: Build Version: 2.15.5")) == ("server", ["K-BOOT"])
+    # What keeps servers in pairs runs on servers.
+    for line in ("corosync[2981]:   [TOTEM ] Marking ringid 1 interface 192.0.2.14 FAULTY",
+                 "pengine[3549]:   notice: LogActions: Move    ost00#011(Started oss1 -> oss2)"):
+        assert role(lines("box", 60, line))[0] == "server", line
+    assert role(lines("box", 60, "Lustre: Lustre: Build Version: 2.15.5", BOOT))[0] == "server"
     for line in (DOWN, BOOT, "nfs: server 198.51.100.7 not responding, still trying"):
         told, rows_told = role(lines("box", 60, line))
         assert told != "server" and "PT-EXPIRE-SLOW" in rows_told, line

@@ -124,6 +124,25 @@ static void long_quiet_splits(void **state)
     rg_diagnosis_free(diagnosis);
 }
 
+/* What comes every hour for days is kept in a few parts, and all of it counted. */
+static void a_message_has_so_many_parts_at_most(void **state)
+{
+    struct rg_correlation *correlation = open_one();
+    for (int i = 0; i < 50; i++) {
+        add(correlation, &link_row, 1, at(3600 * i), NULL, NULL, 0);
+        add(correlation, &lost_row, 1, at(3600 * i), "fs-OST0001", NULL, i < 24 ? 0 : 1);
+    }
+    struct rg_diagnosis *diagnosis = finish(correlation);
+    assert_int_equal(48, diagnosis->finding_count);
+    uint64_t count = 0;
+    for (size_t i = 0; i < diagnosis->finding_count; i++) {
+        count += diagnosis->findings[i].count;
+    }
+    assert_int_equal(50 + 24 + 2 * 26, count);
+    assert_int_equal(0, diagnosis->coverage.folded);
+    rg_diagnosis_free(diagnosis);
+}
+
 static void ceilings_are_counted(void **state)
 {
     struct rg_correlation *correlation = open_one();
@@ -135,8 +154,9 @@ static void ceilings_are_counted(void **state)
         add(correlation, &lost_row, 1 + i % 40000, at(i % 1000), target, nid, 0);
     }
     struct rg_diagnosis *diagnosis = finish(correlation);
-    assert_true(diagnosis->coverage.folded > 0);
     assert_int_equal(70000, diagnosis->coverage.matched);
+    assert_int_equal(70000, diagnosis->coverage.folded + diagnosis->finding_count);
+    assert_true(diagnosis->finding_count >= 10000 && diagnosis->finding_count < 20000);
     assert_true(diagnosis->incident_count > 0);
     assert_true(diagnosis->holes.count > 0);
     rg_diagnosis_free(diagnosis);
@@ -186,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_repeats),
         cmocka_unit_test(long_quiet_splits),
+        cmocka_unit_test(a_message_has_so_many_parts_at_most),
         cmocka_unit_test(ceilings_are_counted),
         cmocka_unit_test(hostile_times),
         cmocka_unit_test(clocks_laid_by_what_both_say),
