@@ -179,23 +179,6 @@ static int busy(struct rg_error *err)
     return rg_failf(err, RG_SLOW_DOWN, "Too many RDMA transfers are under way. Send READY again.");
 }
 
-/* What ended a transfer; the network has the first word. */
-static enum rg_cause cause_of(struct rg_session *session, int rc, enum rg_cause otherwise)
-{
-    enum rg_cause cause = rg_session_lane(session)->cause;
-    if (cause != RG_CAUSE_NONE) {
-        return cause;
-    }
-    switch (-rc) {
-    case RG_RDMA_TIMED_OUT:
-        return RG_CAUSE_TOO_SLOW;
-    case RG_CANCELLED:
-        return RG_CAUSE_CANCELLED;
-    default:
-        return otherwise;
-    }
-}
-
 static int pump_push(struct rg_planes *planes, struct rg_plane *plane,
                      const struct rg_plane_way *way, struct rg_session *session,
                      const struct rg_plane_transfer *transfer, struct rg_error *err)
@@ -213,7 +196,7 @@ static int pump_push(struct rg_planes *planes, struct rg_plane *plane,
         rc = rg_fail(err, RG_RDMA_TIMED_OUT);
     }
     if (rc < 0 && report.cause == RG_CAUSE_NONE) {
-        report.cause = cause_of(session, rc, RG_CAUSE_OTHER);
+        report.cause = rg_cause_of(rg_session_lane(session), rc, RG_CAUSE_OTHER);
     }
     rg_plane_count(plane, transfer, &report, rc == 0);
     return rc;
@@ -340,7 +323,7 @@ static int take_push(struct rg_planes *planes, struct rg_session *session,
     }
     report.wall_ns = rg_clock_ns() - start_ns;
     report.bytes = bytes.len;
-    report.cause = rc < 0 ? cause_of(session, rc, otherwise) : RG_CAUSE_NONE;
+    report.cause = rc < 0 ? rg_cause_of(rg_session_lane(session), rc, otherwise) : RG_CAUSE_NONE;
     rg_plane_count(plane, transfer, &report, rc == 0);
     return rc;
 }

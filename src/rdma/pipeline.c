@@ -472,19 +472,6 @@ static void release_slots(struct run *run, bool is_quiet)
     run->slot_count = 0;
 }
 
-/* What ended a transfer whose network has nothing to say about it. */
-static enum rg_cause cause_of(int rc)
-{
-    switch (-rc) {
-    case RG_TIMED_OUT:
-        return RG_CAUSE_TOO_SLOW;
-    case RG_CANCELLED:
-        return RG_CAUSE_CANCELLED;
-    default:
-        return RG_CAUSE_OTHER;
-    }
-}
-
 /*
  * The lane is flushed before the file system is waited for: whatever hangs there, the peer's memory
  * is safe from here on.
@@ -495,7 +482,7 @@ static void abandon(struct run *run, int rc)
     struct rg_transfer_report *report = run->report;
     report->broke = lane->broke;
     if (report->cause == RG_CAUSE_NONE) {
-        report->cause = lane->cause != RG_CAUSE_NONE ? lane->cause : cause_of(rc);
+        report->cause = rg_cause_of(lane, rc, RG_CAUSE_OTHER);
     }
     unsigned quiet = 0;
     if (rg_lane_flush(lane, &quiet, NULL) < 0) {

@@ -46,6 +46,22 @@ const char *rg_cause_sentence(enum rg_cause cause)
     return sentences[cause];
 }
 
+enum rg_cause rg_cause_of(const struct rg_lane *lane, int rc, enum rg_cause otherwise)
+{
+    if (lane->cause != RG_CAUSE_NONE) {
+        return lane->cause;
+    }
+    switch (-rc) {
+    case RG_TIMED_OUT:
+    case RG_RDMA_TIMED_OUT:
+        return RG_CAUSE_TOO_SLOW;
+    case RG_CANCELLED:
+        return RG_CAUSE_CANCELLED;
+    default:
+        return otherwise;
+    }
+}
+
 const char *rg_broke_name(enum rg_broke broke)
 {
     static const char *const names[] = {"nothing", "operation", "connection", "device"};

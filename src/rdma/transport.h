@@ -479,6 +479,9 @@ int rg_unsupported_mint(struct rg_lane *lane, struct rg_region *region, uint64_t
 int rg_unsupported_revoke(struct rg_target *target, bool settled, struct rg_error *err);
 int rg_unneeded_progress(struct rg_lane *lane, struct rg_error *err);
 
+/* What ended a transfer with `rc`: what the lane says, else what the code does, else `otherwise`. */
+enum rg_cause rg_cause_of(const struct rg_lane *lane, int rc, enum rg_cause otherwise);
+
 /*
  * A transport reports damage with this: raises lane->broke (never lowers it), keeps the first
  * cause, and returns RG_RDMA_TRANSFER_FAILED with the cause's sentence and `detail`.
