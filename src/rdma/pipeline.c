@@ -420,7 +420,7 @@ static int move(struct run *run, struct rg_error *err)
             rc = end_files(run, &ended, err);
         }
         bool is_over = run->report->bytes == run->transfer->length;
-        if (rc == 0 && ended && !is_over) {
+        if (rc == 0 && (started || ended) && !is_over) {
             rc = check_time(run, err); /* a file operation made at once may have hung */
         }
         if (rc == 0 && !is_over) {
@@ -473,6 +473,16 @@ static void release_slots(struct run *run, bool is_quiet)
 }
 
 /*
+ * Whether the time was over long ago: a file operation made at once, or the consumer, took it. The
+ * request may have been answered since, so what is under way is not given a grace.
+ */
+static bool is_late(const struct run *run)
+{
+    uint64_t grace_ns = (uint64_t)RG_FLUSH_GRACE_MS * 1000000;
+    return run->deadline_ns && rg_clock_ns() >= run->deadline_ns + grace_ns;
+}
+
+/*
  * The lane is flushed before the file system is waited for: whatever hangs there, the peer's memory
  * is safe from here on.
  */
@@ -485,7 +495,9 @@ static void abandon(struct run *run, int rc)
         report->cause = rg_cause_of(lane, rc, RG_CAUSE_OTHER);
     }
     unsigned quiet = 0;
-    if (rg_lane_flush(lane, &quiet, NULL) < 0) {
+    int flushed =
+        is_late(run) ? rg_lane_cut(lane, &quiet, NULL) : rg_lane_flush(lane, &quiet, NULL);
+    if (flushed < 0) {
         quiet = 0;
     }
     report->quiet = quiet;

@@ -14,9 +14,6 @@
 #include <string.h>
 #include <time.h>
 
-/* A drained queue is a matter of microseconds; a device that takes longer is reset. */
-#define DRAIN_MS 1000
-
 static const struct rg_verbs *verbs_of(const struct rg_queue *queue)
 {
     return queue->port->verbs;
@@ -341,7 +338,7 @@ static void drop_operations(struct rg_queue *queue)
 /* True when every work request has completed. */
 static bool drain_queue(struct rg_queue *queue)
 {
-    uint64_t deadline = rg_clock_ms() + DRAIN_MS;
+    uint64_t deadline = rg_clock_ms() + RG_FLUSH_DRAIN_MS;
     while (queue->done < queue->next) {
         if (rg_queue_pump(queue, NULL) < 0) {
             return false;

@@ -18,9 +18,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* How long a flush lets a sound lane finish by itself: that way nothing has to be torn down. */
-#define FLUSH_GRACE_MS 100
-
 /* A progress call looks at its stop flag at least this often. */
 #define PROGRESS_SLICE_US (uint64_t)10000
 
@@ -535,7 +532,7 @@ int rg_lane_wait(struct rg_lane *lane, struct rg_completion *completions, size_t
 /* True when everything outstanding ended by itself in time. */
 static bool drain(struct rg_lane *lane)
 {
-    uint64_t deadline = rg_clock_ms() + FLUSH_GRACE_MS;
+    uint64_t deadline = rg_clock_ms() + RG_FLUSH_GRACE_MS;
     while (lane->outstanding > 0 && lane->broke < RG_BROKE_CONNECTION) {
         uint64_t now = rg_clock_ms();
         if (now >= deadline) {
@@ -555,6 +552,15 @@ static bool drain(struct rg_lane *lane)
 int rg_lane_flush(struct rg_lane *lane, unsigned *ret_quiet, struct rg_error *err)
 {
     if (drain(lane)) {
+        *ret_quiet = RG_QUIET_LOCAL | RG_QUIET_REMOTE;
+        return 0;
+    }
+    return rg_lane_cut(lane, ret_quiet, err);
+}
+
+int rg_lane_cut(struct rg_lane *lane, unsigned *ret_quiet, struct rg_error *err)
+{
+    if (lane->outstanding == 0) {
         *ret_quiet = RG_QUIET_LOCAL | RG_QUIET_REMOTE;
         return 0;
     }

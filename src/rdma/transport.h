@@ -75,6 +75,11 @@ enum rg_cause {
 
 const char *rg_cause_name(enum rg_cause cause);
 const char *rg_cause_sentence(enum rg_cause cause);
+
+/* What a flush may take: what it lets a sound lane go on for, and a queue pair's end. A drained
+ * queue is a matter of microseconds; a device that takes longer is reset. */
+#define RG_FLUSH_GRACE_MS 100
+#define RG_FLUSH_DRAIN_MS 1000
 const char *rg_broke_name(enum rg_broke broke); /* "nothing", "operation", "connection", "device" */
 
 /* ---- Rails ---- */
@@ -422,8 +427,13 @@ int rg_lane_wait(struct rg_lane *lane, struct rg_completion *completions, size_t
  * revocation of its key is the fence for those.
  * ofi: see ofi.c for each provider. Without RG_QUIET_LOCAL the memory must not be used
  * again: give the slots to rg_slab_condemn.
+ *
+ * A sound lane is given RG_FLUSH_GRACE_MS to end by itself first: then nothing has to be torn down.
  */
 int rg_lane_flush(struct rg_lane *lane, unsigned *ret_quiet, struct rg_error *err);
+
+/* The same without that grace: not one more byte is moved on purpose. */
+int rg_lane_cut(struct rg_lane *lane, unsigned *ret_quiet, struct rg_error *err);
 
 /*
  * Mints a window on region[offset, + length) for one request. (*ret_target)->window is ready for
@@ -479,7 +489,8 @@ int rg_unsupported_mint(struct rg_lane *lane, struct rg_region *region, uint64_t
 int rg_unsupported_revoke(struct rg_target *target, bool settled, struct rg_error *err);
 int rg_unneeded_progress(struct rg_lane *lane, struct rg_error *err);
 
-/* What ended a transfer with `rc`: what the lane says, else what the code does, else `otherwise`. */
+/* What ended a transfer with `rc`: what the lane says, else what the code does, else `otherwise`.
+ */
 enum rg_cause rg_cause_of(const struct rg_lane *lane, int rc, enum rg_cause otherwise);
 
 /*

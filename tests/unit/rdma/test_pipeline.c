@@ -431,6 +431,36 @@ static void budget_ends_a_stuck_transfer(void **state)
     }
 }
 
+static int hang_for_a_while(void *context, struct span bytes, struct rg_error *err)
+{
+    (void)context;
+    (void)bytes;
+    (void)err;
+    usleep(1300000);
+    return 0;
+}
+
+/* The thread was kept, by a file operation made at once or by the consumer, until long after the
+ * time was over: what is on its way then is not helped on. */
+static void nothing_moves_long_after_the_budget(void **state)
+{
+    struct bench bench;
+    mock_reset();
+    mock.delay_us = 1350000; /* due within the grace of a flush */
+    open_bench(&bench, false, 4);
+    fill_file(&bench, 0, SLOT);
+    bench.transfer.budget_ms = 1000;
+    bench.transfer.consume = hang_for_a_while;
+    assert_int_equal(get(&bench, SLOT), -RG_TIMED_OUT);
+    assert_int_equal(bench.report.cause, RG_CAUSE_TOO_SLOW);
+    assert_true(bench.report.touched);
+    for (size_t i = 0; i < SLOT; i++) {
+        assert_int_equal(bench.peer[i], 0);
+    }
+    assert_int_equal(mock.flushes, 1);
+    close_bench(&bench);
+}
+
 /* Slots that the network may still touch do not go back. */
 static void unquiet_slots_are_condemned(void **state)
 {
@@ -533,6 +563,7 @@ int main(void)
         cmocka_unit_test(every_post_fails_once),
         cmocka_unit_test(short_operation_is_a_failure),
         cmocka_unit_test(budget_ends_a_stuck_transfer),
+        cmocka_unit_test(nothing_moves_long_after_the_budget),
         cmocka_unit_test(unquiet_slots_are_condemned),
         cmocka_unit_test(cancel_ends_a_transfer),
         cmocka_unit_test(consumer_ends_a_transfer),
