@@ -279,8 +279,10 @@ int rg_rdma_look(struct rg_call *call, struct rg_error *err)
 
 /* ---- Moving ---- */
 
-/* What the lane's flush may take once the budget is over. */
-#define FLUSH_MS 1000u
+/* What may pass once the budget is over: the look at the clock, and the lane's flush. */
+#define FLUSH_MS 2000u
+_Static_assert(FLUSH_MS >= RG_FLUSH_GRACE_MS + RG_FLUSH_DRAIN_MS + 500,
+               "nobody answers a request whose lane is being flushed");
 
 int rg_rdma_hold(struct rg_call *call, int64_t budget_ms, struct rg_error *err)
 {
