@@ -189,6 +189,19 @@ void rg_connections_rescue(struct rg_connections *all,
     RG_MUST(pthread_mutex_unlock(&all->lock));
 }
 
+bool rg_connections_are_held(struct rg_connections *all)
+{
+    bool held = false;
+    RG_MUST(pthread_mutex_lock(&all->lock));
+    for (struct rg_connection *at = all->first; at && !held; at = at->next) {
+        RG_MUST(pthread_mutex_lock(&at->lock));
+        held = at->exchange && rg_exchange_is_held(at->exchange);
+        RG_MUST(pthread_mutex_unlock(&at->lock));
+    }
+    RG_MUST(pthread_mutex_unlock(&all->lock));
+    return held;
+}
+
 void rg_connections_abort(struct rg_connections *all)
 {
     RG_MUST(pthread_mutex_lock(&all->lock));

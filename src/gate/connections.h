@@ -102,6 +102,9 @@ unsigned rg_connections_close_idle(struct rg_connections *all, unsigned idle_ms)
 void rg_connections_rescue(struct rg_connections *all,
                            void (*rescue)(struct rg_connection *connection));
 
+/* Whether a handler holds its request (rg_http_hold). */
+bool rg_connections_are_held(struct rg_connections *all);
+
 /* Ends every wait for a worker. */
 void rg_connections_abort(struct rg_connections *all);
 

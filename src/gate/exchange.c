@@ -359,6 +359,15 @@ bool rg_exchange_give_up(struct rg_exchange *exchange, bool *ret_answered)
     return turned;
 }
 
+bool rg_exchange_is_held(struct rg_exchange *exchange)
+{
+    lock(exchange);
+    bool held = exchange->dispatched && !exchange->returned && !exchange->given_up &&
+                rg_clock_ns() < exchange->held_ns;
+    unlock(exchange);
+    return held;
+}
+
 void rg_exchange_abort(struct rg_exchange *exchange)
 {
     lock(exchange);
@@ -576,7 +585,7 @@ bool rg_http_hold(struct rg_http_request *request, uint64_t until_ms)
 {
     struct rg_exchange *exchange = request->exchange;
     lock(exchange);
-    bool granted = !exchange->given_up && !exchange->hung;
+    bool granted = !exchange->given_up && !exchange->hung && !exchange->aborted;
     exchange->held_ns = granted ? until_ms * 1000000u : exchange->held_ns;
     unlock(exchange);
     return granted;

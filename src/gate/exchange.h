@@ -156,7 +156,10 @@ void rg_exchange_break(struct rg_exchange *exchange, enum rg_code why);
  */
 bool rg_exchange_give_up(struct rg_exchange *exchange, bool *ret_answered);
 
-/* From another thread: ends every wait of the connection with ABORTED. */
+/* From another thread: whether what the handler does must have ended before the connection does. */
+bool rg_exchange_is_held(struct rg_exchange *exchange);
+
+/* From another thread: ends every wait of the connection with ABORTED. Nothing is held anew. */
 void rg_exchange_abort(struct rg_exchange *exchange);
 
 enum rg_stream { RG_STREAM_BYTES, RG_STREAM_END, RG_STREAM_BROKEN, RG_STREAM_HUNG };

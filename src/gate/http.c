@@ -60,6 +60,9 @@
  */
 #define STOP_MS 5000
 
+/* How long it waits, before that, for what handlers hold. */
+#define HELD_MS 5000
+
 /* Between warnings about threads or descriptors that the system refuses. */
 #define WARN_NS 10000000000u
 
@@ -1274,6 +1277,19 @@ static void *stop_daemon(void *argument)
 }
 
 /*
+ * To a client, a connection that is closed means that nothing more happens, as an answer does. What
+ * is held ends by itself, since its owner has been told to stop; but not in a mount that hangs.
+ */
+static void await_held(struct rg_http_server *server)
+{
+    uint64_t deadline_ns = rg_clock_ns() + (uint64_t)HELD_MS * 1000000u;
+    const struct timespec nap = {.tv_nsec = 5000000};
+    while (rg_connections_are_held(&server->connections) && rg_clock_ns() < deadline_ns) {
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
+/*
  * Joins the connections' threads, but not for ever: one may be inside a mount that hangs. False
  * when some are left; then the server is freed when they have ended.
  */
@@ -1305,6 +1321,7 @@ unsigned rg_http_stop(struct rg_http_server *server, unsigned timeout_ms)
         rg_http_drain(server, timeout_ms);
         cut_off = atomic_load(&server->requests);
         atomic_store(&server->ending, true);
+        await_held(server);
         rg_connections_abort(&server->connections);
         end_watch(server);
         joined = join_connections(server);

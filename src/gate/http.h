@@ -179,7 +179,8 @@ uint64_t rg_http_started_ms(const struct rg_http_request *request);
 /*
  * For what must not go on once the request is answered, as bytes on their way to the client's
  * memory. Until `until_ms` (as rg_clock_ms), by which the handler will have ended it by itself, the
- * connection does not give the handler up. False: it has done so, or is about to: do not begin.
+ * connection does not give the handler up, and rg_http_stop does not close it. False: that has
+ * happened, or is about to: do not begin.
  * rg_http_release, from the same thread, ends it, and counts as a sign of life.
  */
 bool rg_http_hold(struct rg_http_request *request, uint64_t until_ms);

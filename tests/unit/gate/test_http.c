@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gnutls/x509.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -153,6 +154,16 @@ static void handle_hang(struct rg_http_request *request)
     answer_text(request, 200, "late");
 }
 
+/* As long as nobody writes into the gate, the connection is not left. */
+static void handle_hold(struct rg_http_request *request)
+{
+    char c;
+    assert_true(rg_http_hold(request, rg_clock_ms() + 60000));
+    assert_int_equal(read(seen.gate[0], &c, 1), 1);
+    rg_http_release(request);
+    answer_text(request, 200, "held");
+}
+
 static void count_release(void *user)
 {
     (void)user;
@@ -214,6 +225,8 @@ static void handle(struct rg_http_request *request, void *context)
         handle_flood(request);
     } else if (is_path(request, "/hang")) {
         handle_hang(request);
+    } else if (is_path(request, "/hold")) {
+        handle_hold(request);
     } else if (is_path(request, "/answered-hang")) {
         answer_text(request, 200, "already");
         char c;
@@ -1194,6 +1207,34 @@ static void test_stop_cuts_off(void **state)
     close(seen.gate[1]);
 }
 
+static void *stop_now(void *argument)
+{
+    (void)argument;
+    (void)rg_http_stop(server, 0);
+    return NULL;
+}
+
+/* The client, whose connection is not closed, knows that its memory is still the gateway's. */
+static void test_stop_waits_for_what_is_held(void **state)
+{
+    (void)state;
+    start();
+    int fd = dial();
+    wire_send(fd, "PUT /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    WAIT_FOR(atomic_load(&seen.handled) == 1);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, stop_now, NULL), 0);
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    int early = poll(&readable, 1, 1000);
+    assert_int_equal(write(seen.gate[1], "x", 1), 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(early, 0);
+    assert_int_equal(poll(&readable, 1, 5000), 1); /* the answer, or the end */
+    close(fd);
+    close(seen.gate[0]);
+    close(seen.gate[1]);
+}
+
 static void test_start_failures(void **state)
 {
     (void)state;
@@ -1504,6 +1545,7 @@ int main(void)
         cmocka_unit_test(test_too_many_connections),
         cmocka_unit_test(test_stop_drains),
         cmocka_unit_test(test_stop_cuts_off),
+        cmocka_unit_test(test_stop_waits_for_what_is_held),
         cmocka_unit_test(test_start_failures),
         cmocka_unit_test(test_all_addresses),
         cmocka_unit_test(test_tls),
