@@ -798,6 +798,20 @@ static void attach_context(struct rg_correlation *correlation)
     }
 }
 
+static bool speaks_of(void *context, rg_host_id host, rg_host_id peer)
+{
+    struct rg_correlation *correlation = context;
+    struct rg_map *map = &correlation->map;
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        const struct rg_run *run = &correlation->runs[i];
+        if (run->nid && run->nid != run->nid_local && rg_map_resolve(map, run->speaker) == host &&
+            rg_map_host_of_nid(map, run->nid) == peer) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool rg_judge(struct rg_correlation *correlation, int *ret_count)
 {
     if (!place_in_time(correlation)) {
@@ -817,7 +831,7 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
             return false;
         }
     }
-    rg_map_settle(&correlation->map, distinct.items, distinct.count);
+    rg_map_settle(&correlation->map, distinct.items, distinct.count, speaks_of, correlation);
     free(distinct.items);
 
     size_t count = 0;

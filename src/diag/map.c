@@ -320,9 +320,9 @@ static void bind_servers(struct rg_map *map)
     }
 }
 
-/* One host whose log is no client's but has to do with Lustre, and one server NID that nobody has:
- * they belong together. */
-static void bind_last_server(struct rg_map *map)
+/* One host whose log is no client's but has to do with Lustre, and one server NID that nobody has
+ * and that it does not speak of as of a peer's: they belong together. */
+static void bind_last_server(struct rg_map *map, rg_map_speaks_of *speaks_of, void *context)
 {
     rg_host_id nameless = 0;
     size_t nameless_count = 0;
@@ -342,12 +342,14 @@ static void bind_last_server(struct rg_map *map)
         }
     }
     if (unbound_count == 1 && nameless_count == 1 &&
-        rg_map_resolve(map, map->hosts[unbound].seen_by) != nameless) {
+        rg_map_resolve(map, map->hosts[unbound].seen_by) != nameless &&
+        !speaks_of(context, nameless, unbound)) {
         rg_map_owns(map, nameless, map->hosts[unbound].nids[0], true);
     }
 }
 
-void rg_map_settle(struct rg_map *map, const rg_word *client_nids, size_t count)
+void rg_map_settle(struct rg_map *map, const rg_word *client_nids, size_t count,
+                   rg_map_speaks_of *speaks_of, void *context)
 {
     bind_servers(map);
     rg_word unbound = 0;
@@ -371,5 +373,5 @@ void rg_map_settle(struct rg_map *map, const rg_word *client_nids, size_t count)
     if (unbound_count == 1 && nameless_count == 1) {
         rg_map_owns(map, nameless, unbound, true);
     }
-    bind_last_server(map);
+    bind_last_server(map, speaks_of, context);
 }

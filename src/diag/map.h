@@ -94,8 +94,12 @@ void rg_map_same(struct rg_map *map, rg_word nid, rg_word other);
 /* What the table of hosts says: after the last event, before settling. */
 void rg_map_tell(struct rg_map *map, const struct rg_told_host *told);
 
+/* Whether the log of `host` speaks of `peer` as of another host. */
+typedef bool rg_map_speaks_of(void *context, rg_host_id host, rg_host_id peer);
+
 /* After the last event: gives NIDs to hosts where only one host can have them. `client_nids` are
  * those that servers named as clients'. */
-void rg_map_settle(struct rg_map *map, const rg_word *client_nids, size_t count);
+void rg_map_settle(struct rg_map *map, const rg_word *client_nids, size_t count,
+                   rg_map_speaks_of *speaks_of, void *context);
 
 #endif

@@ -114,3 +114,35 @@ def test_a_mount_that_somebody_interrupted_is_no_fault_of_the_storage():
     check(last(diagnose_text(cluster.line("gpu01", 0, error))), headline_has="answered with an error")
     full = "LustreError: 1:0:(x.c:1:f()) scr-OST0000: rc = -4: failed to start transaction due to ENOSPC"
     check(last(diagnose_text(cluster.line("oss1", 0, full))), nature="storage")
+
+
+def test_a_log_is_one_of_lustre_by_its_drivers_too():
+    """Who could have complained and did not is well; a host without Lustre could not."""
+    def healthy(text):
+        lost = cluster.gone("gpu01", 0, "scr-OST0000", A) + cluster.healthy("gpu01", -86400, "scr-OST0002", B)
+        found = diagnose_text(cluster.line("gpu02", -86400, text) + lost)
+        return english(found["incidents"][-1]["healthy"])
+
+    for text in (f"LNetError: 3122:0:(o2iblnd_cb.c:3386:kiblnd_check_conns()) Timed out RDMA with {A} (7): c: 6, oc: 0, rc: 8",
+                 "LNet: Added LNI 192.0.2.102@o2ib [8/256/0/180]",
+                 "Lustre: scr-OST0008: Will be in recovery for at least 2:30, or until 1 client reconnects"):
+        assert "gpu02" in healthy(text), text
+    for text in (DOWN, "Linux version 6.1.0-26-amd64", "INFO: task ls:4037 blocked for more than 120 seconds."):
+        assert "gpu02" not in healthy(text), text
+
+
+def test_who_complains_of_a_peer_is_not_the_peer():
+    """One server NID without a host and one log that may be a server's: not where that log speaks of it as of another."""
+    lost = cluster.gone("gpu01", 0, "scr-OST0000", A)
+    timed_out = "LNetError: 3122:0:(o2iblnd_cb.c:3386:kiblnd_check_conns()) Timed out RDMA with {} (7): c: 6, oc: 0, rc: 8"
+    found = diagnose_text(cluster.line("box", 0, timed_out.format(A)) + lost)
+    assert {node["name"]: node["role"] for node in found["nodes"]}["box"] != "server"
+    check(last(found), scope="server", element_has=A)
+    assert set(last(found)["nodes"]) == {"box", "gpu01"}
+    # A server complains of its clients.
+    found = diagnose_text(cluster.line("box", -3600, timed_out.format("192.0.2.101@o2ib")) + lost)
+    assert {node["name"]: node["role"] for node in found["nodes"]}["box"] == "server"
+    # And of itself, when the address is its own.
+    own = cluster.line("box", -3600, f"LNet: Added LNI {A} [8/256/0/180]")
+    found = diagnose_text(own + cluster.line("box", 0, timed_out.format(A)) + lost)
+    assert {node["name"]: node["role"] for node in found["nodes"]}["box"] == "server"

@@ -6,6 +6,11 @@
 
 #include <stdlib.h>
 
+static bool speaks_of(void *context, rg_host_id host, rg_host_id peer)
+{
+    return host % 2 == peer % 2;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rg_hosts hosts;
@@ -21,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < hosts.count; i++) {
         rg_map_tell(&map, &hosts.items[i]);
     }
-    rg_map_settle(&map, NULL, 0);
+    rg_map_settle(&map, NULL, 0, speaks_of, NULL);
     rg_map_free(&map);
     rg_pool_free(&pool);
     rg_hosts_free(&hosts);
