@@ -220,6 +220,19 @@ static void judge_data(struct rg_view *view)
     free(waited.items);
 }
 
+/* An answer that says so; NULL when there is none. */
+static const struct rg_run *find_failed_write(const struct rg_view *view)
+{
+    for (size_t i = 0; i < view->run_count; i++) {
+        const struct rg_run *run = view->runs[i];
+        const char *operation = rg_pool_text(&view->correlation->pool, run->operation);
+        if (rg_row_is(run->row, "PT-STATUS") && strcmp(operation, "ost_write") == 0) {
+            return run;
+        }
+    }
+    return NULL;
+}
+
 /* Requests that only timed out, or were sent again, delayed somebody too. */
 static void judge_delay(struct rg_view *view)
 {
@@ -242,6 +255,13 @@ static void judge_delay(struct rg_view *view)
             rg_view_say(view, &incident->data_reasons, RG_PHRASE_DATA_WAITING, run->target, 0, 0);
             return;
         }
+    }
+    const struct rg_run *write = find_failed_write(view);
+    if (write) {
+        incident->data = RG_DATA_UNKNOWN;
+        rg_view_say(view, &incident->data_reasons, RG_PHRASE_DATA_WRITE_FAILED,
+                    write->target ? write->target : write->nid, 0, 0);
+        return;
     }
     const struct rg_run *cause = view->cause;
     if (cause && cause->trait.flags & RG_TRAIT_STORAGE && cause->row->layer == RG_LAYER_BACKEND &&

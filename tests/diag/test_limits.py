@@ -332,3 +332,20 @@ def test_an_error_of_the_server_is_called_one():
                              "failed: rc = -5")
     check(last(diagnose_text(text)), headline_has="answered with an error")
     check(last(diagnose_text(text.replace("rc = -5", "rc = -107"))), headline_has="does not know this client")
+
+
+def test_a_write_that_failed_is_not_untouched():
+    def answer(operation, rc=-5):
+        return lines("gpu01", 0, f"LustreError: 11-0: scr-OST0000-osc-ffff88100aa0000: operation {operation} to node {A} "
+                                 f"failed: rc = {rc}")
+
+    incident = last(diagnose_text(answer("ost_write")))
+    check(incident, data="unknown", urgency="high")
+    assert "a write to scr-OST0000 with an error" in english(incident["data_reasons"])
+    assert last(diagnose_text(answer("ost_read")))["data"] == "untouched"
+    # Sent again: that says what became of it. Lost and back: so does that.
+    again = lines("gpu01", 1, "LustreError: 2106:0:(osc_request.c:2245:osc_brw_redo_request()) @@@ redo for recoverable error -5  "
+                  f"req@ffff88 x1849/t0(0) o4->scr-OST0000-osc-ffff88100aa0000@{A}:6/4 lens 488/416 e 0 to 0 dl 0 ref 2 fl "
+                  "Interpret:ReMQU/600/0 rc -5/-5")
+    check(last(diagnose_text(answer("ost_write") + again)), data="delayed")
+    check(last(diagnose_text(answer("ost_write", -19) + cluster.healthy("gpu01", 1, "scr-OST0000", A))), data="delayed")
