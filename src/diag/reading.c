@@ -233,17 +233,21 @@ static void skip_inner_stamp(struct rg_log_record *record)
 static void hand_on(struct reading *reading, const struct rg_shaped *shaped, rg_node_id node)
 {
     struct rg_desk *desk = reading->desk;
-    struct rg_log_record record = {.node = node,
-                                   .source = reading->facts->source,
-                                   .line = reading->number,
-                                   .stamp = shaped->stamp,
-                                   .second = shaped->second,
-                                   .speaker = shaped->speaker,
-                                   .priority = shaped->priority,
-                                   .program = shaped->program,
-                                   .text = shaped->text,
-                                   .prefixed = shaped->prefix.len > 0,
-                                   .truncated = reading->truncated};
+    struct rg_log_record record; /* field by field, which is faster than clearing it first */
+    record.node = node;
+    record.boot = 0;
+    record.source = reading->facts->source;
+    record.line = reading->number;
+    record.stamp = shaped->stamp;
+    record.second = shaped->second;
+    record.speaker = shaped->speaker;
+    record.priority = shaped->priority;
+    record.program = shaped->program;
+    record.text = shaped->text;
+    record.repeats = 0;
+    record.recalled = false;
+    record.prefixed = shaped->prefix.len > 0;
+    record.truncated = reading->truncated;
     choose_year(reading, &record.stamp);
     rg_repeats_expand(desk->repeats, comes_through_syslog(shaped->shape), &record);
     skip_inner_stamp(&record);

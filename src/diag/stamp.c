@@ -147,8 +147,45 @@ static size_t finish(struct cursor *cursor, struct span text)
     return (size_t)(cursor->at - text.ptr);
 }
 
+/* "[ddddd.dddddd] ", up to twelve bytes of seconds padded with spaces, as the kernel prints it: the
+ * bytes are there, so none is looked for beyond the end. 0: it is something else. */
+static size_t read_usual_boot(struct span text, struct rg_stamp *ret_stamp)
+{
+    if (text.len < 24 || text.ptr[0] != '[') {
+        return 0;
+    }
+    const char *at = text.ptr + 1;
+    while (*at == ' ' && at < text.ptr + 12) {
+        at++;
+    }
+    const char *number = at;
+    int64_t seconds = 0;
+    while (is_digit(*at) && at < text.ptr + 12) {
+        seconds = seconds * 10 + (*at++ - '0');
+    }
+    if (at == number || *at != '.') {
+        return 0;
+    }
+    int64_t usec = 0;
+    for (int i = 0; i < 6; i++) {
+        if (!is_digit(*++at)) {
+            return 0;
+        }
+        usec = usec * 10 + (*at - '0');
+    }
+    if (at[1] != ']' || at[2] != ' ') {
+        return 0;
+    }
+    *ret_stamp = (struct rg_stamp){.kind = RG_STAMP_BOOT, .usec = seconds * USEC + usec};
+    return (size_t)(at + 3 - text.ptr);
+}
+
 size_t rg_stamp_read_boot(struct span text, struct rg_stamp *ret_stamp)
 {
+    size_t taken = read_usual_boot(text, ret_stamp);
+    if (taken > 0) {
+        return taken;
+    }
     struct cursor cursor = {text.ptr, text.ptr + text.len};
     int64_t seconds, usec;
     if (!take(&cursor, '[')) {
