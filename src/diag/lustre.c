@@ -55,15 +55,34 @@ static bool take_number(struct span *rest, uint64_t *ret_number)
     return true;
 }
 
+/* The first byte that is neither a letter nor a space, or the first one: rare where the others are
+ * everywhere. */
+static size_t rarest(const char *wanted)
+{
+    size_t at = 0;
+    while (wanted[at] && (is_word(wanted[at]) || wanted[at] == ' ')) {
+        at++;
+    }
+    return wanted[at] ? at : 0;
+}
+
+/* By hand: memmem prepares tables, which costs more than these short searches. */
 static bool find_text(struct span text, const char *wanted, size_t *ret_at)
 {
     size_t len = strlen(wanted);
-    const char *at = text.len >= len ? memmem(text.ptr, text.len, wanted, len) : NULL;
-    if (!at) {
-        return false;
+    size_t mark = rarest(wanted);
+    for (size_t at = 0; at + len <= text.len; at++) {
+        const char *next = memchr(text.ptr + at + mark, wanted[mark], text.len - len + 1 - at);
+        if (!next) {
+            return false;
+        }
+        at = (size_t)(next - text.ptr) - mark;
+        if (memcmp(text.ptr + at, wanted, len) == 0) {
+            *ret_at = at;
+            return true;
+        }
     }
-    *ret_at = (size_t)(at - text.ptr);
-    return true;
+    return false;
 }
 
 /* Moves *rest behind the first `wanted`. */
