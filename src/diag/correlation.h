@@ -137,6 +137,7 @@ struct rg_run {
     bool only_observer; /* no other node that is well complains of the element then */
     rg_host_id element; /* whom it is about */
     uint32_t group;     /* union-find */
+    uint32_t turn;      /* hush.c's chains */
     int incident;
 };
 

@@ -56,19 +56,44 @@ static bool is_of_boot(const struct rg_run *run, const struct rg_run *other)
     return other->node == run->node && other->boot == run->boot && other->clock == run->clock;
 }
 
+/* Runs that a port is looked up among, chained by their `turn`: index + 1, 0 ends it. A log of many
+ * ports is gone through once, not once for each of them. */
+struct turns {
+    uint32_t starts; /* of kernels */
+    uint32_t orders; /* to stop LNet, or the node */
+};
+
+static struct turns find_turns(struct rg_correlation *correlation)
+{
+    struct turns turns = {0};
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        struct rg_run *run = &correlation->runs[i];
+        uint32_t *chain = is_kernel_start(correlation, run) ? &turns.starts
+                          : rg_row_is(run->row, "LN-STOPPED") || rg_row_is(run->row, "K-SHUTDOWN")
+                              ? &turns.orders
+                              : NULL;
+        if (chain) {
+            run->turn = *chain;
+            *chain = i + 1;
+        }
+    }
+    return turns;
+}
+
 /* The whole run lies where ports are without link by themselves: after the start of the node's
  * boot. */
-static bool is_starting(const struct rg_correlation *correlation, const struct rg_run *run)
+static bool is_starting(const struct rg_correlation *correlation, uint32_t starts,
+                        const struct rg_run *run)
 {
     /* Not start and end: those may lie beside another node's clock. */
     if (run->when_first.kind == RG_WHEN_BOOT && run->when_last.kind == RG_WHEN_BOOT &&
         run->when_last.usec <= STARTING_USEC) {
         return true;
     }
-    for (uint32_t i = 0; i < correlation->run_count; i++) {
-        const struct rg_run *other = &correlation->runs[i];
-        if (is_of_boot(run, other) && is_kernel_start(correlation, other) &&
-            run->start >= other->start && run->end - other->start <= STARTING_USEC) {
+    for (uint32_t at = starts; at; at = correlation->runs[at - 1].turn) {
+        const struct rg_run *other = &correlation->runs[at - 1];
+        if (is_of_boot(run, other) && run->start >= other->start &&
+            run->end - other->start <= STARTING_USEC) {
             return true;
         }
     }
@@ -77,13 +102,13 @@ static bool is_starting(const struct rg_correlation *correlation, const struct r
 
 /* Or after the order to stop. A node that goes down says so until it is down; LNet can be stopped
  * more than once. */
-static bool is_stopping(const struct rg_correlation *correlation, const struct rg_run *run)
+static bool is_stopping(const struct rg_correlation *correlation, uint32_t orders,
+                        const struct rg_run *run)
 {
-    for (uint32_t i = 0; i < correlation->run_count; i++) {
-        const struct rg_run *other = &correlation->runs[i];
+    for (uint32_t at = orders; at; at = correlation->runs[at - 1].turn) {
+        const struct rg_run *other = &correlation->runs[at - 1];
         bool lnet = rg_row_is(other->row, "LN-STOPPED");
-        bool order = lnet || rg_row_is(other->row, "K-SHUTDOWN");
-        if (order && is_of_boot(run, other) && run->start >= other->start &&
+        if (is_of_boot(run, other) && run->start >= other->start &&
             run->end - (lnet ? other->start : other->end) <= STOPPING_USEC) {
             return true;
         }
@@ -183,14 +208,15 @@ static bool has_company(const struct rg_correlation *correlation, const struct r
 
 static void hush_ports(struct rg_correlation *correlation)
 {
+    struct turns turns = find_turns(correlation);
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         struct rg_run *run = &correlation->runs[i];
         if (!(run->trait.flags & RG_TRAIT_PORT) || run->effect != RG_EFFECT_FAULT ||
             run->clock < 0) {
             continue;
         }
-        bool at_rest = is_stopping(correlation, run);
-        if (!at_rest && is_starting(correlation, run)) {
+        bool at_rest = is_stopping(correlation, turns.orders, run);
+        if (!at_rest && is_starting(correlation, turns.starts, run)) {
             bool for_long;
             at_rest = !is_missed(correlation, run, &for_long);
             if (for_long) {
