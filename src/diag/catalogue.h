@@ -51,7 +51,7 @@ enum rg_where {
 
 #define RG_NEXT_MAX     6  /* commands a row */
 #define RG_LITERALS_MAX 12 /* literals a row */
-#define RG_EXAMPLES_MAX 6  /* example lines a row */
+#define RG_EXAMPLES_MAX 8  /* example lines a row */
 
 struct rg_next {
     enum rg_where where;

@@ -272,6 +272,8 @@ def test_reads_fail_of_a_path_on_standby(line):
     "critical target error, dev sda, sector 2048 op 0x9:(WRITE_ZEROES) flags 0x800 phys_seg 0 prio class 0",
     "nvme nvme0: I/O 24 QID 0 timeout, completion polled",
     "nvme nvme0: I/O tag 24 (1018) opcode 0x2 (I/O Cmd) QID 5 timeout, completion polled",
+    "nvme0n1: Write Zeroes(0x8) @ LBA 2048, 8 blocks, Invalid Command Opcode (sct 0x0 / sc 0x1) DNR",
+    "nvme0n1: I/O Cmd(0x9) @ LBA 0, 0 blocks, I/O Error (sct 0x0 / sc 0x2) DNR",
     "mpt3sas_cm0: log_info(0x31120303): originator(PL), code(0x12), sub_code(0x0303)",
 ])
 def test_lines_of_disks_that_mean_nothing(line):
@@ -283,6 +285,9 @@ def test_lines_of_disks_that_mean_nothing(line):
     (READ.format("sda"), "BE-DISK"), (READ.format("fdisk1"), "BE-DISK"),
     ("critical target error, dev sda, sector 2048 op 0x1:(WRITE) flags 0x800 phys_seg 1 prio class 0", "BE-DISK"),
     ("nvme nvme0: I/O 24 QID 5 timeout, aborting", "BE-DISK"),
+    ("nvme nvme0: I/O tag 12 (300c) opcode 0x2 (I/O Cmd) QID 3 timeout, aborting req_op:READ(0) size:4096", "BE-DISK"),
+    ("nvme0n1: I/O Cmd(0x2) @ LBA 0, 8 blocks, I/O Error (sct 0x2 / sc 0x81) DNR", "BE-DISK"),
+    ("nvme0n1: Write(0x1) @ LBA 8, 8 blocks, Write Fault (sct 0x2 / sc 0x80) DNR", "BE-DISK"),
     ("sd 0:0:18:0: [sdr] tag#4132 FAILED Result: hostbyte=DID_NO_CONNECT driverbyte=DRIVER_OK cmd_age=0s", "BE-SCSI"),
     ("mpt3sas_cm0: fault_state(0x265d)!", "BE-HBA"),
 ])
