@@ -31,6 +31,8 @@
 #define NO_ENTRY     UINT32_MAX
 #define NO_GRAM      UINT32_MAX
 
+_Static_assert(WINDOW == RG_LITERAL_BYTES_GOOD, "what literals.h says");
+
 struct string {
     uint32_t at; /* in bytes[] */
     uint16_t len;

@@ -9,6 +9,8 @@
 #include "base/span.h"
 
 #define RG_LITERAL_BYTES_MIN 3
+#define RG_LITERAL_BYTES_GOOD                                                                      \
+    7 /* from here on a string is known by two grams, and rarely mistaken */
 #define RG_LITERAL_BYTES_MAX 200
 #define RG_LITERAL_TAGS_MAX  4096 /* tags are 0 .. RG_LITERAL_TAGS_MAX - 1 */
 

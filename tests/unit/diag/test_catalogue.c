@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "diag/catalogue.h"
+#include "diag/literals.h"
 #include "diag/lustre.h"
 #include "diag/reference.h"
 
@@ -120,6 +121,131 @@ static void no_neighbour_matches(void **state)
                     fail_msg("%s and %s: \"%s\"", row->id, other, row->examples[k]);
                 }
             }
+        }
+    }
+}
+
+/* ---- How lines are sought. ---- */
+
+/* Strings so short that the search has only one gram for them (literals.c), and why they are. */
+static const struct {
+    const char *id;
+    const char *literal;
+    const char *reason;
+} short_literals[] = {
+    {"SV-SLOWIO", ": slow", "what was slow follows, the target comes before"},
+    {"LB-LBUG", "LBUG", "may be all of the line"},
+    {"BE-DISK", ": I/O", "a number or a word follows"},
+    {"BE-TGTSTOP", "no obd", "the target follows"},
+    {"IB-TXFAIL", "Tx ->", "the NID follows"},
+    {"ML-CMDTO", "cmd[", "a number follows"},
+    {"MLX-CQERR", "error:", "numbers and texts around it"},
+    {"IPOIB", "ipoib_", "any of its functions"},
+    {"IPOIB", "ib0:", "the usual interface, before any text"},
+    {"EFA-DEV", "efa 0", "the address follows"},
+    {"NVPM", "nv_mem", "the module's old name, before any text"},
+    {"FRAME-RDMA", "+0x", "frames are all names and numbers"},
+    {"FRAME-LUSTRE", "+0x", "frames are all names and numbers"},
+    {"FRAME-DISK", "+0x", "frames are all names and numbers"},
+    {"FRAME-NFS", "+0x", "frames are all names and numbers"},
+    {"FRAME-KERNEL", "+0x", "frames are all names and numbers"},
+    {"K-PANIC", "Oops:", "a number follows"},
+    {"CL-MOVE", "* Move", "the resource follows"},
+    {"CL-MOVE", "* Stop", "the resource follows"},
+    {"K-MCE-CORRECTED", "EDAC", "the controller's name and numbers follow"},
+    {"K-MCE", "EDAC", "the controller's name and numbers follow"},
+    {"GEN-RC", "rc = -", "all of the line but the number"},
+    {"GEN-RC", "rc =-", "all of the line but the number"},
+    {"GEN-RC", "rc= -", "all of the line but the number"},
+    {"GEN-RC", "rc=-", "all of the line but the number"},
+};
+
+static bool may_be_short(const char *id, const char *literal, bool used[])
+{
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(short_literals); i++) {
+        if (strcmp(short_literals[i].id, id) == 0 &&
+            strcmp(short_literals[i].literal, literal) == 0) {
+            used[i] = true;
+            return strlen(short_literals[i].reason) > 0;
+        }
+    }
+    return false;
+}
+
+static void literals_are_long_enough_to_be_rare(void **state)
+{
+    bool used[RG_ARRAY_LENGTH(short_literals)] = {false};
+    for (size_t i = 0; i < rg_catalogue_row_count(catalogue); i++) {
+        const struct rg_catalogue_row *row = rg_catalogue_row_at(catalogue, i);
+        assert_true(row->literal_count > 0);
+        for (size_t j = 0; j < row->literal_count; j++) {
+            if (strlen(row->literals[j]) < RG_LITERAL_BYTES_GOOD &&
+                !may_be_short(row->id, row->literals[j], used)) {
+                fail_msg("%s: \"%s\" is short: give a longer literal, or its reason here", row->id,
+                         row->literals[j]);
+            }
+        }
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(used); i++) {
+        if (!used[i]) {
+            fail_msg("%s has no literal \"%s\" any more", short_literals[i].id,
+                     short_literals[i].literal);
+        }
+    }
+}
+
+static bool has_literal_of(const struct rg_catalogue_row *row, const char *line)
+{
+    for (size_t i = 0; i < row->literal_count; i++) {
+        if (strstr(line, row->literals[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#define ROWS_MAX 1024
+
+/* For how many of the file's lines each row's pattern is run and does not match. */
+static size_t count_vain(const char *path, unsigned vain[ROWS_MAX])
+{
+    static char line[65536];
+    size_t lines = 0;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        lines++;
+        line[strcspn(line, "\n")] = '\0';
+        for (size_t i = 0; i < rg_catalogue_row_count(catalogue); i++) {
+            vain[i] += has_literal_of(rg_catalogue_row_at(catalogue, i), line) &&
+                       !rg_catalogue_row_matches(catalogue, i, rg_span_text(line));
+        }
+    }
+    fclose(file);
+    return lines;
+}
+
+/* What a healthy node says must not keep a pattern busy: its literals belong to its message. */
+static void patterns_are_hardly_run_in_vain(void **state)
+{
+    static unsigned vain[ROWS_MAX];
+    size_t lines = 0;
+    struct dirent **names;
+    int count = scandir(RG_CASES "/healthy", &names, NULL, alphasort);
+    assert_true(count > 2);
+    assert_true(rg_catalogue_row_count(catalogue) <= ROWS_MAX);
+    for (int i = 0; i < count; i++) {
+        RG_BUF(path, 4096);
+        rg_buf_addf(&path, "%s/healthy/%s", RG_CASES, names[i]->d_name);
+        lines += names[i]->d_name[0] == '.' ? 0 : count_vain(rg_buf_text(&path), vain);
+        free(names[i]);
+    }
+    free(names);
+    assert_true(lines > 300);
+    for (size_t i = 0; i < rg_catalogue_row_count(catalogue); i++) {
+        if (vain[i] * 33 > lines) {
+            fail_msg("the literals of %s are in %u of %zu lines that it does not match",
+                     rg_catalogue_row_at(catalogue, i)->id, vain[i], lines);
         }
     }
 }
@@ -906,6 +1032,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_example_finds_its_row),
         cmocka_unit_test(no_neighbour_matches),
+        cmocka_unit_test(literals_are_long_enough_to_be_rare),
+        cmocka_unit_test(patterns_are_hardly_run_in_vain),
         cmocka_unit_test(texts_are_complete),
         cmocka_unit_test(explanations_and_the_reference),
         cmocka_unit_test(nothing_is_missing),
