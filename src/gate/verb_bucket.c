@@ -2,6 +2,7 @@
  */
 #include "gate/verbs.h"
 
+#include "base/log.h"
 #include "gate/body.h"
 #include "gate/object.h"
 
@@ -22,6 +23,23 @@ struct bucket_page {
     size_t shown_count;
     bool truncated;
 };
+
+/* The operator is told: a client cannot be, but by the date of such a bucket. */
+static void log_hanging(const struct bucket_page *page)
+{
+    const char *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < page->all_count; i++) {
+        if (page->all[i].hangs) {
+            first = first ? first : page->all[i].name;
+            count++;
+        }
+    }
+    if (count) {
+        rg_log_warn("buckets.hang", "buckets were listed that could not be looked at",
+                    RG_FIELD_TEXT("bucket", first), RG_FIELD_INT("buckets", count));
+    }
+}
 
 static void free_page(struct bucket_page *page)
 {
@@ -96,6 +114,7 @@ int rg_verb_list_buckets(struct rg_call *call, struct rg_error *err)
     if (rc < 0) {
         return rc;
     }
+    log_hanging(&page);
     page.shown = calloc(page.all_count ? page.all_count : 1, sizeof *page.shown);
     if (!page.shown) {
         return rg_fail(err, RG_OUT_OF_MEMORY);

@@ -227,6 +227,61 @@ def test_an_unmounted_file_system_is_forgotten(mounted):
     trouble.end()
 
 
+def buckets(gateway):
+    """Names and dates, as a list of all buckets has them."""
+    began = time.monotonic()
+    answer = raw.request(gateway, "GET", "/")
+    assert answer.status == 200, answer
+    assert time.monotonic() - began < 10
+    return {bucket.findtext("Name"): bucket.findtext("CreationDate") for bucket in answer.xml().iter("Bucket")}
+
+
+@pytest.mark.parametrize("operation", ["getattr", "getxattr", "opendir"])
+def test_a_list_of_buckets_does_not_wait(patient, start, operation):
+    """What hangs is listed with what is known of it, within the deadline; its date, too, once it was seen."""
+    gateway, trouble = patient
+    before = buckets(gateway)
+    assert set(before) == {"beside", "mounted"}
+    trouble.begin(operation)
+    for _ in range(3):
+        assert buckets(gateway) == before
+    assert trouble.met()
+    assert gateway.events("buckets.hang")[0]["bucket"] == "mounted"
+    # One thread looks, however often it is listed, and what is made meanwhile is there.
+    assert raw.request(gateway, "PUT", "/another").status == 200
+    now = buckets(gateway)
+    assert {name: date for name, date in now.items() if name != "another"} == before and "another" in now
+    assert trouble.waiting() <= 2  # a probe's, and a look's
+    # One that never saw it says so by a date that none has.
+    second = start("--storage-timeout", "6s", tree=gateway.tree)
+    listed = buckets(second)
+    trouble.end()
+    second.stop()
+    assert listed == {**now, "mounted": "1970-01-01T00:00:00.000Z"}
+    deadline = time.monotonic() + 20
+    lines = len(gateway.events("buckets.hang"))
+    while buckets(gateway) != now or len(gateway.events("buckets.hang")) != lines:
+        assert time.monotonic() < deadline
+        lines = len(gateway.events("buckets.hang"))
+        time.sleep(0.1)
+    settle(gateway)
+
+
+def test_the_gateway_ends_while_a_look_at_a_bucket_hangs(patient):
+    gateway, trouble = patient
+    trouble.begin("getxattr")
+    assert set(buckets(gateway)) == {"beside", "mounted"}
+    assert trouble.waiting() == 1
+    gateway.process.terminate()
+    deadline = time.monotonic() + 20
+    while not gateway.events("gateway.stop"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert gateway.events("gateway.stop")[0]["cut_off"] == 0
+    trouble.end()  # the kernel ends no process with a thread in there
+    gateway.stop()
+
+
 @pytest.mark.parametrize("source, operation", [("/mounted/k", "read"), ("/beside/k", "write")])
 def test_a_slow_answer_is_not_kept_alive_for_a_hung_mount(patient, source, operation):
     """A copy that a mount holds up, whichever side hangs, ends at the deadline instead of being fed

@@ -33,6 +33,10 @@ class Trouble:
     def end(self):
         self.map[0:8] = bytes(8)
 
+    def waiting(self):
+        """How many operations hang."""
+        return struct.unpack("<I", self.map[12:16])[0]
+
     def met(self):
         """Whether an operation in trouble was asked for."""
         return self.map[16:24] != bytes(8)

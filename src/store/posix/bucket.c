@@ -441,13 +441,11 @@ int rg_posix_bucket_create(struct rg_store *store, struct span bucket, struct rg
     return rg_posix_names_sync(posix, posix->root_mount, posix->root, -1, err);
 }
 
-/* When the bucket was made: what its record says, else the directory's birth, else its change. */
-static int read_created(struct rg_posix_bucket *bucket, struct timespec *ret_created,
-                        struct rg_error *err)
+int rg_posix_bucket_created(int fd, struct timespec *ret_created, struct rg_error *err)
 {
     RG_CLEANUP(rg_record_free) struct rg_record record = RG_RECORD_INIT;
     bool found = false;
-    int rc = rg_posix_record_read(bucket, bucket->fd, false, &record, &found, err);
+    int rc = rg_posix_record_read(NULL, fd, false, &record, &found, err);
     if (rc) {
         return rc;
     }
@@ -456,7 +454,7 @@ static int read_created(struct rg_posix_bucket *bucket, struct timespec *ret_cre
         return 0;
     }
     struct statx stx;
-    if (statx(bucket->fd, "", AT_EMPTY_PATH, STATX_BTIME | STATX_CTIME, &stx) < 0) {
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME | STATX_CTIME, &stx) < 0) {
         return rg_fail_storage(err, errno, "looking at the bucket");
     }
     struct statx_timestamp when = stx.stx_mask & STATX_BTIME ? stx.stx_btime : stx.stx_ctime;
@@ -473,7 +471,7 @@ static int stat_bucket(struct rg_posix *posix, struct span name, struct rg_bucke
         return rc;
     }
     struct rg_bucket_info info = {.name = ""};
-    rc = read_created(bucket, &info.created, err);
+    rc = rg_posix_bucket_created(bucket->fd, &info.created, err);
     if (rc) {
         return rc;
     }
@@ -486,66 +484,6 @@ int rg_posix_bucket_stat(struct rg_store *store, struct span bucket,
                          struct rg_bucket_info *ret_info, struct rg_error *err)
 {
     return stat_bucket(rg_posix_of(store), bucket, ret_info, err);
-}
-
-static int compare_buckets(const void *a, const void *b)
-{
-    return strcmp(((const struct rg_bucket_info *)a)->name,
-                  ((const struct rg_bucket_info *)b)->name);
-}
-
-int rg_posix_bucket_list(struct rg_store *store, struct rg_bucket_info **ret_buckets,
-                         size_t *ret_count, struct rg_error *err)
-{
-    struct rg_posix *posix = rg_posix_of(store);
-    rg_autofree struct rg_bucket_info *buckets = NULL;
-    size_t count = 0;
-    size_t room = 0;
-    int fd = openat(posix->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rg_autoclosedir DIR *dir = rg_posix_directory_take(fd);
-    if (!dir) {
-        return rg_fail_storage(err, errno, "reading the root directory");
-    }
-    for (;;) {
-        errno = 0;
-        struct dirent *entry = readdir(dir);
-        if (!entry) {
-            break;
-        }
-        struct span name = rg_span_text(entry->d_name);
-        if (rg_bucket_name_check(name, NULL) ||
-            (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN)) {
-            continue;
-        }
-        if (count == room) {
-            room = room ? room * 2 : 64;
-            struct rg_bucket_info *more = realloc(buckets, room * sizeof *buckets);
-            if (!more) {
-                return rg_fail(err, RG_OUT_OF_MEMORY);
-            }
-            buckets = more;
-        }
-        int rc = stat_bucket(posix, name, &buckets[count], err);
-        if (rc == -RG_NO_SUCH_BUCKET) {
-            continue; /* deleted meanwhile, or no directory */
-        }
-        if (rc == -RG_ACCESS_DENIED) {
-            continue; /* another user's directory below the root is no bucket of ours */
-        }
-        if (rc) {
-            return rc;
-        }
-        count++;
-    }
-    if (errno) {
-        return rg_fail_storage(err, errno, "reading the root directory");
-    }
-    if (count) {
-        qsort(buckets, count, sizeof *buckets, compare_buckets);
-    }
-    *ret_buckets = RG_TAKE(buckets);
-    *ret_count = count;
-    return 0;
 }
 
 /* ---- Tags ---- */
@@ -606,7 +544,7 @@ int rg_posix_bucket_tags_set(struct rg_store *store, struct span name, const str
         return rc;
     }
     if (!record.has_modified) {
-        rc = read_created(bucket, &record.modified, err);
+        rc = rg_posix_bucket_created(bucket->fd, &record.modified, err);
         if (rc) {
             return rc;
         }

@@ -100,6 +100,9 @@ static void close_posix(struct rg_store *store)
     if (posix->listing) {
         rg_posix_listing_free(posix->listing);
     }
+    if (posix->looks) {
+        rg_posix_looks_release(posix->looks);
+    }
     for (size_t i = 0; i < posix->mount_count; i++) {
         free(posix->mounts[i]);
     }
@@ -208,7 +211,8 @@ int rg_store_posix_open(const char *root, const struct rg_settings *settings,
         return rg_fail_storage(err, errno, "looking up the root directory %s", root);
     }
     posix->mounts_fd = rg_posix_mounts_watch();
-    rc = probe_root(posix, err);
+    rc = rg_posix_looks_new(posix->root, &posix->looks, err);
+    rc = rc ? rc : probe_root(posix, err);
     if (rc) {
         return rc;
     }

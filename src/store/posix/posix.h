@@ -100,6 +100,7 @@ enum rg_posix_feature {
 
 struct rg_posix_bucket;  /* below */
 struct rg_posix_listing; /* list.c: the snapshot cache */
+struct rg_posix_looks;   /* look.c: what is known of buckets that hang */
 
 struct rg_posix {
     struct rg_store store; /* first */
@@ -130,6 +131,7 @@ struct rg_posix {
     _Atomic uint64_t sweep_failures;
 
     struct rg_posix_listing *listing; /* made by rg_posix_listing_new at open */
+    struct rg_posix_looks *looks;     /* by rg_posix_looks_new */
 };
 
 static inline struct rg_posix *rg_posix_of(struct rg_store *store)
@@ -273,6 +275,10 @@ int rg_posix_bucket_blame(struct rg_posix_bucket *bucket, int rc, struct rg_erro
 int rg_posix_state_open(struct rg_posix_bucket *bucket, const char *name, bool create, int *ret_fd,
                         struct rg_error *err) RG_CHECK;
 
+/* When the bucket whose directory is open was made: what its record says, else the directory's
+ * birth, else its change. */
+int rg_posix_bucket_created(int fd, struct timespec *ret_created, struct rg_error *err) RG_CHECK;
+
 /* Closes what is cached; no reference may be left. */
 void rg_posix_buckets_free(struct rg_posix *posix);
 
@@ -280,8 +286,6 @@ int rg_posix_bucket_create(struct rg_store *store, struct span bucket, struct rg
 int rg_posix_bucket_stat(struct rg_store *store, struct span bucket,
                          struct rg_bucket_info *ret_info, struct rg_error *err);
 int rg_posix_bucket_delete(struct rg_store *store, struct span bucket, struct rg_error *err);
-int rg_posix_bucket_list(struct rg_store *store, struct rg_bucket_info **ret_buckets,
-                         size_t *ret_count, struct rg_error *err);
 int rg_posix_bucket_tags_get(struct rg_store *store, struct span bucket, struct rg_pairs *ret_tags,
                              struct rg_error *err);
 int rg_posix_bucket_tags_set(struct rg_store *store, struct span bucket,
@@ -294,6 +298,15 @@ static inline void rg_posix_cleanup_bucket(struct rg_posix_bucket **bucket)
     }
 }
 #define rg_autobucket RG_CLEANUP(rg_posix_cleanup_bucket) struct rg_posix_bucket *
+
+/* ---- The list of buckets (look.c) ---- */
+
+/* `root` is borrowed for the call. A thread that hangs in a bucket's mount keeps them alive. */
+int rg_posix_looks_new(int root, struct rg_posix_looks **ret_looks, struct rg_error *err) RG_CHECK;
+void rg_posix_looks_release(struct rg_posix_looks *looks);
+
+int rg_posix_bucket_list(struct rg_store *store, struct rg_bucket_info **ret_buckets,
+                         size_t *ret_count, struct rg_error *err);
 
 /* ---- Names (path.c) ---- */
 
@@ -491,7 +504,7 @@ int rg_posix_brief_read(struct rg_posix_bucket *bucket, int directory_fd, const 
  * The record itself, as stored: decoded xattr with, when `whole`, the sidecar's content in its
  * place (has_sidecar and the id stay set). *ret_found is false when there is no record, or one that
  * cannot be read: then *ret_record is empty. A whole record whose sidecar went away with the file
- * gives RG_OPERATION_ABORTED. Release with rg_record_free.
+ * gives RG_OPERATION_ABORTED. `bucket` may be NULL unless `whole`. Release with rg_record_free.
  */
 int rg_posix_record_read(struct rg_posix_bucket *bucket, int fd, bool whole,
                          struct rg_record *ret_record, bool *ret_found,

@@ -471,7 +471,9 @@ int rg_posix_sweep(struct rg_store *store, struct rg_error *err)
     }
     struct rg_error first = RG_ERROR_INIT;
     for (size_t i = 0; i < count; i++) {
-        sweep_bucket(posix, buckets[i].name, &first);
+        if (!buckets[i].hangs) {
+            sweep_bucket(posix, buckets[i].name, &first);
+        }
     }
     if (first.code == RG_OK) {
         return 0;

@@ -1,0 +1,161 @@
+/*
+ * A list of all buckets while many of them hang: it comes back with all of them, and with no more
+ * threads left behind than there may be.
+ */
+#include "tree.h"
+
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HANGING 100u /* more than may be looked at */
+#define LOOKS   64u
+#define WELL    30u
+
+static _Atomic bool hangs;
+static _Atomic unsigned inside;
+static _Atomic unsigned calls;
+
+int __real_openat64(int directory, const char *path, int flags, ...);
+int __wrap_openat64(int directory, const char *path, int flags, mode_t mode);
+int __wrap_openat64(int directory, const char *path, int flags, mode_t mode)
+{
+    if (strncmp(path, "hanging-", 8) == 0) {
+        atomic_fetch_add(&calls, 1);
+        atomic_fetch_add(&inside, 1);
+        while (atomic_load(&hangs)) {
+            usleep(1000);
+        }
+        atomic_fetch_sub(&inside, 1);
+    }
+    return __real_openat64(directory, path, flags, mode);
+}
+
+static void make_buckets(struct tree *tree, const char *name, unsigned count)
+{
+    char path[64];
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "../%s-%u", name, i);
+        assert_int_equal(mkdir(path_of(tree, path), 0755), 0);
+    }
+}
+
+static void prepare(struct tree *tree, unsigned count)
+{
+    assert_true(tree_make(tree, "local", 0));
+    tree_set(tree, RG_SETTING_storage_timeout, "8s");
+    tree_open(tree);
+    make_buckets(tree, "hanging", count);
+    make_buckets(tree, "well", WELL);
+    atomic_store(&calls, 0);
+}
+
+/* All are there in order; returns how many hang. */
+static unsigned list(struct tree *tree, unsigned count)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_bucket_info *buckets = NULL;
+    size_t found = 0;
+    if (rg_store_bucket_list(tree->store, &buckets, &found, &err) < 0) {
+        fail_msg("%s", err.message);
+    }
+    assert_int_equal(found, count + WELL + 1);
+    unsigned hanging = 0;
+    for (size_t i = 0; i < found; i++) {
+        assert_true(i == 0 || strcmp(buckets[i - 1].name, buckets[i].name) < 0);
+        assert_int_equal(buckets[i].hangs, buckets[i].created.tv_sec == 0);
+        hanging += buckets[i].hangs;
+    }
+    free(buckets);
+    return hanging;
+}
+
+static void let_go(void)
+{
+    atomic_store(&hangs, false);
+    for (int i = 0; i < 10000 && atomic_load(&inside) > 0; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(atomic_load(&inside), 0);
+}
+
+static void test_many_buckets_hang(void **state)
+{
+    (void)state;
+    struct tree tree;
+    prepare(&tree, 40);
+    atomic_store(&hangs, true);
+    uint64_t begun_ms = rg_clock_ms();
+    assert_int_equal(list(&tree, 40), 40);
+    assert_true(rg_clock_ms() - begun_ms < 20000);
+    /* Nobody looks again, and those that answer are looked at. */
+    assert_int_equal(list(&tree, 40), 40);
+    assert_int_equal(atomic_load(&calls), 40);
+    let_go();
+    unsigned hanging = 1;
+    for (int i = 0; i < 100 && hanging; i++) { /* the threads are on their way back */
+        hanging = list(&tree, 40);
+        usleep(10000);
+    }
+    assert_int_equal(hanging, 0);
+    tree_remove(&tree);
+}
+
+/* The rest is not looked at then. */
+static void test_more_buckets_hang_than_may_be_looked_at(void **state)
+{
+    (void)state;
+    struct tree tree;
+    prepare(&tree, HANGING);
+    atomic_store(&hangs, true);
+    assert_true(list(&tree, HANGING) >= HANGING);
+    assert_int_equal(atomic_load(&calls), LOOKS);
+    assert_true(list(&tree, HANGING) >= HANGING);
+    assert_int_equal(atomic_load(&calls), LOOKS);
+    /* What they use outlives the store. */
+    tree_close(&tree);
+    let_go();
+    tree_remove(&tree);
+}
+
+static void *list_once(void *argument)
+{
+    return (void *)(uintptr_t)(list(argument, 5) == 5);
+}
+
+static void test_lists_at_once(void **state)
+{
+    (void)state;
+    struct tree tree;
+    pthread_t threads[8];
+    prepare(&tree, 5);
+    atomic_store(&hangs, true);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(threads); i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, list_once, &tree), 0);
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(threads); i++) {
+        void *right;
+        assert_int_equal(pthread_join(threads[i], &right), 0);
+        assert_non_null(right);
+    }
+    unsigned before = atomic_load(&calls);
+    assert_int_equal(list(&tree, 5), 5);
+    assert_int_equal(atomic_load(&calls), before);
+    let_go();
+    tree_remove(&tree);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_many_buckets_hang),
+        cmocka_unit_test(test_more_buckets_hang_than_may_be_looked_at),
+        cmocka_unit_test(test_lists_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
