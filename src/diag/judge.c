@@ -817,10 +817,9 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
     if (!place_in_time(correlation)) {
         return false;
     }
-    rg_autofree rg_word *client_nids = calloc(correlation->run_count + 1, sizeof(*client_nids));
     rg_autofree struct by_element *list = calloc(correlation->run_count + 1, sizeof(*list));
     rg_autofree int *number_of_root = calloc(correlation->run_count + 1, sizeof(*number_of_root));
-    if (!client_nids || !list || !number_of_root) {
+    if (!list || !number_of_root) {
         return false;
     }
     struct rg_words distinct = {0};

@@ -146,3 +146,19 @@ def test_who_complains_of_a_peer_is_not_the_peer():
     own = cluster.line("box", -3600, f"LNet: Added LNI {A} [8/256/0/180]")
     found = diagnose_text(own + cluster.line("box", 0, timed_out.format(A)) + lost)
     assert {node["name"]: node["role"] for node in found["nodes"]}["box"] == "server"
+
+
+def test_what_is_no_trouble_goes_with_the_nearest_trouble():
+    oom = "Out of memory: Killed process 4411 (python3) total-vm:98000000kB"
+
+    def incidents(at, *more):
+        text = cluster.line("oss1", 0, DOWN) + cluster.line("oss1", at, "Linux version 6.1.0-26-amd64")
+        found = diagnose_text(text + "".join(cluster.line("oss1", one, oom) for one in more))
+        return [[part["row"] for part in one["consequences"]] for one in found["incidents"]]
+
+    assert incidents(150, 400) == [["K-BOOT"], []]
+    assert incidents(250, 400) == [[], ["K-BOOT"]]
+    # It may come long before, and a while after.
+    assert incidents(-800) == [["K-BOOT"]] == incidents(290)
+    assert incidents(-1000) == [[]] == incidents(600)
+    assert incidents(-700, -1500) == [[], ["K-BOOT"]]

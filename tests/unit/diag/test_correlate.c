@@ -44,9 +44,10 @@ static struct rg_when when(void *context, const struct rg_stamp *stamp, rg_node_
                            uint32_t boot, rg_source_id source)
 {
     struct rg_when told = {.usec = stamp->usec};
-    told.kind = stamp->kind == RG_STAMP_NONE   ? RG_WHEN_UNKNOWN
-                : stamp->kind == RG_STAMP_BOOT ? RG_WHEN_BOOT
-                                               : RG_WHEN_UTC;
+    told.kind = stamp->kind == RG_STAMP_NONE    ? RG_WHEN_UNKNOWN
+                : stamp->kind == RG_STAMP_BOOT  ? RG_WHEN_BOOT
+                : stamp->kind == RG_STAMP_LOCAL ? RG_WHEN_LOCAL
+                                                : RG_WHEN_UTC;
     return told;
 }
 
@@ -193,6 +194,68 @@ static void clocks_laid_by_what_both_say(void **state)
     rg_diagnosis_free(diagnosis);
 }
 
+/* A loss at 1000000 by the clock of UTC and one of another node's wall clock, so much later. */
+static void assert_laid(int64_t apart, bool laid)
+{
+    struct rg_correlation *correlation = open_one();
+    add(correlation, &lost_row, 1, at(1000000), "fs-OST0001", "192.0.2.1@tcp", 0);
+    struct rg_stamp local = {.kind = RG_STAMP_LOCAL, .usec = (1000000 + apart) * 1000000};
+    add(correlation, &lost_row, 2, local, "fs-OST0001", "192.0.2.1@tcp", 0);
+    struct rg_diagnosis *diagnosis = finish(correlation);
+    const struct rg_finding *utc = &diagnosis->findings[0];
+    const struct rg_finding *wall = &diagnosis->findings[1];
+    assert_int_equal(laid, diagnosis->clocks.count > 0);
+    assert_int_equal(laid, utc->clock == wall->clock);
+    assert_int_equal(laid ? utc->axis_first : local.usec, wall->axis_first);
+    rg_diagnosis_free(diagnosis);
+}
+
+/* Those of a zone, a multiple of 15 minutes, and what dmesg -T is off. */
+static void wall_clocks_are_laid_by_zones_only(void **state)
+{
+    assert_laid(9 * 3600, true);
+    assert_laid(-8 * 3600, true);
+    assert_laid(5 * 3600 + 2700 + 180, true);
+    assert_laid(5 * 3600 + 2700 - 180, true);
+    assert_laid(5 * 3600 + 2700 + 181, false);
+    assert_laid(5 * 3600 + 2700 - 181, false);
+    assert_laid(450, false);
+    assert_laid(15 * 3600, true);
+    assert_laid(16 * 3600, false);
+    assert_laid(-16 * 3600, false);
+}
+
+/* Seconds since an unknown boot are laid where most pairs say, and never on another target. */
+static void boot_clocks_are_laid_where_most_say(void **state)
+{
+    struct rg_correlation *correlation = open_one();
+    for (int i = 0; i < 3; i++) {
+        char target[16];
+        snprintf(target, sizeof(target), "fs-OST000%d", i);
+        struct rg_stamp boot = {.kind = RG_STAMP_BOOT, .usec = INT64_C(1000000) * (50 + 200 * i)};
+        add(correlation, &lost_row, 1, at(5000 + 200 * i), target, "192.0.2.1@tcp", 0);
+        add(correlation, &lost_row, 9, boot, target, "192.0.2.1@tcp", 0);
+    }
+    add(correlation, &lost_row, 1, at(9000), "fs-OST0002", "192.0.2.9@tcp", 0);
+    struct rg_diagnosis *diagnosis = finish(correlation);
+    assert_int_equal(7, diagnosis->finding_count);
+    for (size_t i = 0; i < 6; i += 2) {
+        assert_int_equal(diagnosis->findings[i].axis_first, diagnosis->findings[i + 1].axis_first);
+    }
+    rg_diagnosis_free(diagnosis);
+
+    correlation = open_one();
+    add(correlation, &lost_row, 1, at(5000), "fs-OST0001", "192.0.2.1@tcp", 0);
+    struct rg_stamp boot = {.kind = RG_STAMP_BOOT, .usec = 50 * 1000000};
+    add(correlation, &lost_row, 1, boot, "fs-OST0001", "192.0.2.1@tcp", 0);
+    add(correlation, &lost_row, 9, boot, "fs-OST0002", "192.0.2.1@tcp", 0);
+    diagnosis = finish(correlation);
+    assert_int_equal(0, diagnosis->clocks.count);
+    assert_int_not_equal(diagnosis->findings[0].clock, diagnosis->findings[1].clock);
+    assert_int_not_equal(diagnosis->findings[0].clock, diagnosis->findings[2].clock);
+    rg_diagnosis_free(diagnosis);
+}
+
 static void nothing_gives_nothing(void **state)
 {
     struct rg_diagnosis *diagnosis = finish(open_one());
@@ -210,6 +273,8 @@ int main(void)
         cmocka_unit_test(ceilings_are_counted),
         cmocka_unit_test(hostile_times),
         cmocka_unit_test(clocks_laid_by_what_both_say),
+        cmocka_unit_test(wall_clocks_are_laid_by_zones_only),
+        cmocka_unit_test(boot_clocks_are_laid_where_most_say),
         cmocka_unit_test(nothing_gives_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
