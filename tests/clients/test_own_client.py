@@ -43,7 +43,13 @@ class Client:
 
     def start(self, *words):
         return subprocess.Popen(self.words(words), env=self.environment, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_signals)
+
+
+def heed_signals():
+    """Also where the tests run in the background of a shell, or by nohup."""
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, signal.SIG_DFL)
 
 
 @pytest.fixture
