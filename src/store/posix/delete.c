@@ -16,9 +16,13 @@
 
 /* ---- Empty directories ---- */
 
-/* Temporaries that a crash left here hold nothing either: they go. */
-static bool is_empty(struct rg_posix_bucket *bucket, int directory_fd)
+/*
+ * Temporaries that a crash left here hold nothing either: they go. Where they are all that there is
+ * and too young to, the sweeper is told: nobody may come by again.
+ */
+static bool is_empty(struct rg_posix_bucket *bucket, struct span path, int directory_fd)
 {
+    bool holds_leftovers = false;
     int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     rg_autoclosedir DIR *dir = rg_posix_directory_take(fd);
     if (!dir) {
@@ -30,10 +34,16 @@ static bool is_empty(struct rg_posix_bucket *bucket, int directory_fd)
         if (rg_span_is(name, ".") || rg_span_is(name, "..")) {
             continue;
         }
-        if (!rg_span_starts(name, RG_SPAN_LITERAL(RG_POSIX_TEMP_PREFIX)) ||
-            rg_posix_leftover_remove(bucket->posix, directory_fd, entry->d_name)) {
+        if (!rg_span_starts(name, RG_SPAN_LITERAL(RG_POSIX_TEMP_PREFIX))) {
             return false;
         }
+        if (rg_posix_leftover_remove(bucket->posix, directory_fd, entry->d_name)) {
+            holds_leftovers = true;
+        }
+    }
+    if (errno == 0 && holds_leftovers) {
+        (void)rg_posix_stray_note(bucket, path, NULL);
+        return false;
     }
     return errno == 0;
 }
@@ -88,7 +98,7 @@ bool rg_posix_empty_directory_remove(struct rg_posix_bucket *bucket, struct span
     /* Most directories are not empty: see that before taking a lock. */
     rg_autoclose int fd =
         openat(parent_fd, split.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || !is_empty(bucket, fd) || !remove_locked(bucket, &split, parent_fd)) {
+    if (fd < 0 || !is_empty(bucket, path, fd) || !remove_locked(bucket, &split, parent_fd)) {
         return false;
     }
     struct rg_posix_mount *mount = NULL;
@@ -160,6 +170,11 @@ static int remove_directory(struct removal *removal, struct rg_error *err)
     if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT) {
         return rg_fail_storage(err, errno, "removing the directory");
     }
+    struct span path = rg_span(removal->split->key.ptr, removal->split->key.len - 1);
+    if (is_empty(removal->bucket, path, fd) &&
+        unlinkat(removal->parent_fd, removal->split->name, AT_REMOVEDIR) == 0) {
+        return 0;
+    }
     return rg_posix_names_sync(removal->bucket->posix, removal->mount, fd, -1, err);
 }
 
@@ -223,6 +238,9 @@ int rg_posix_object_delete(struct rg_store *store, struct span name, struct span
         return rc;
     }
     if (!removal.did) {
+        if (!removal.mount->dir_fsync) {
+            (void)is_empty(bucket, split.parent, parent_fd); /* whoever did may have died at it */
+        }
         return 0;
     }
     RG_CRASH_POINT("delete.durable");

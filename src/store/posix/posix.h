@@ -436,6 +436,9 @@ int rg_posix_temp_open(struct rg_posix_bucket *bucket, int near_fd, struct span 
                        int64_t expected_size, struct rg_posix_temp *ret_temp,
                        struct rg_error *err) RG_CHECK;
 void rg_posix_temp_discard(struct rg_posix_temp *temp);
+/* Notes a directory (bucket-relative path) for the sweeper, as one that may hold temporaries.
+ * Durable. The bucket must be ready. */
+int rg_posix_stray_note(struct rg_posix_bucket *bucket, struct span path, struct rg_error *err);
 #define rg_autotemp RG_CLEANUP(rg_posix_temp_discard) struct rg_posix_temp
 
 /* May a file made in .railgate be renamed into this directory, and be what one made there would be

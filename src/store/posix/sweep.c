@@ -34,8 +34,8 @@ static void note_failure(struct sweep *sweep, int os_errno, const char *what)
 {
     atomic_fetch_add(&sweep->posix->sweep_failures, 1);
     if (sweep->first.code == RG_OK) {
-        rg_fail_storage(&sweep->first, os_errno, "sweeping bucket %s: %s", sweep->bucket->name,
-                        what);
+        rg_fail_storage(&sweep->first, os_errno, "sweeping %s: %s",
+                        sweep->bucket ? sweep->bucket->name : "the root", what);
     }
 }
 
@@ -459,6 +459,17 @@ static void sweep_bucket(struct rg_posix *posix, const char *name, struct rg_err
     }
 }
 
+/* What a crash left there while names of buckets were made durable. */
+static void sweep_root(struct rg_posix *posix, struct rg_error *ret_first)
+{
+    struct sweep sweep = {.posix = posix, .first = RG_ERROR_INIT};
+    clock_gettime(CLOCK_REALTIME, &sweep.now);
+    if (!posix->root_mount->dir_fsync) {
+        sweep_hidden_of(&sweep, posix->root);
+    }
+    *ret_first = sweep.first;
+}
+
 int rg_posix_sweep(struct rg_store *store, struct rg_error *err)
 {
     struct rg_posix *posix = rg_posix_of(store);
@@ -470,6 +481,7 @@ int rg_posix_sweep(struct rg_store *store, struct rg_error *err)
         return rc;
     }
     struct rg_error first = RG_ERROR_INIT;
+    sweep_root(posix, &first);
     for (size_t i = 0; i < count; i++) {
         if (!buckets[i].hangs) {
             sweep_bucket(posix, buckets[i].name, &first);

@@ -62,8 +62,7 @@ bool rg_posix_temp_is_home(struct rg_posix_bucket *bucket, int directory_fd)
     return !bucket->mount->lustre || same_layout(bucket->temp_fd, directory_fd);
 }
 
-/* Notes a directory (bucket-relative path) as one that may hold temporaries. */
-static int note_stray(struct rg_posix_bucket *bucket, struct span path, struct rg_error *err)
+int rg_posix_stray_note(struct rg_posix_bucket *bucket, struct span path, struct rg_error *err)
 {
     struct rg_checksum digest;
     int rc = rg_checksum_of(RG_CHECKSUM_SHA256, path, &digest, err);
@@ -136,7 +135,7 @@ int rg_posix_temp_open(struct rg_posix_bucket *bucket, int near_fd, struct span 
     } else if (rg_posix_temp_is_home(bucket, near_fd)) {
         rc = open_named(bucket, bucket->temp_fd, expected_size, &temp, err);
     } else {
-        rc = note_stray(bucket, near_path, err);
+        rc = rg_posix_stray_note(bucket, near_path, err);
         rc = rc ? rc : open_named(bucket, near_fd, expected_size, &temp, err);
     }
     if (rc) {
@@ -198,7 +197,7 @@ static int name_anonymous(struct rg_posix_bucket *bucket, struct rg_posix_temp *
         }
         if (rc == -EXDEV && into == bucket->temp_fd) {
             struct rg_error err = RG_ERROR_INIT;
-            if (note_stray(bucket, directory_path, &err)) {
+            if (rg_posix_stray_note(bucket, directory_path, &err)) {
                 return err.os_errno ? -err.os_errno : -EIO;
             }
             into = directory_fd;

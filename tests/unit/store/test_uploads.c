@@ -527,6 +527,46 @@ static void test_sweeping(void **state)
     free_parts(&part, 1);
 }
 
+/* What a crash left in a directory that is emptied before it is old enough to go with it. */
+static void test_sweeping_what_stayed(void **state)
+{
+    struct tree *tree = *state;
+    tree_close(tree);
+    tree_set(tree, RG_SETTING_temp_expiry, "1s");
+    tree_open(tree);
+    bool by_new_files = !rg_posix_of(tree->store)->root_mount->dir_fsync;
+    put(tree, "a/b", "object");
+    put(tree, "d/e/", "");
+    put(tree, "kept/b", "object");
+    put(tree, "kept/c", "object");
+    assert_int_equal(mkdir(path_of(tree, "x"), 0755), 0);
+    static const char *const left[] = {"a/.railgate-tmp-left", "d/e/.railgate-tmp-left",
+                                       "x/.railgate-tmp-left", "../.railgate-tmp-left",
+                                       "kept/.railgate-tmp-left"};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(left); i++) {
+        write_file(tree, left[i], "");
+    }
+    assert_int_equal(try_delete(tree, "a/b", NULL), 0);
+    assert_int_equal(try_delete(tree, "d/e/", NULL), 0);
+    assert_int_equal(try_delete(tree, "kept/c", NULL), 0);
+    assert_int_equal(try_delete(tree, "x/deleted-by-who-died", NULL), 0);
+    sweep(tree);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(left); i++) {
+        assert_true(path_exists(tree, left[i])); /* young */
+    }
+    sleep(2);
+    sweep(tree);
+    assert_false(path_exists(tree, "a/.railgate-tmp-left"));
+    assert_false(path_exists(tree, "d/e/.railgate-tmp-left"));
+    assert_int_equal(path_exists(tree, "x/.railgate-tmp-left"), !by_new_files);
+    assert_int_equal(path_exists(tree, "../.railgate-tmp-left"), !by_new_files);
+    /* This one goes with the directory. */
+    assert_int_equal(try_delete(tree, "kept/b", NULL), 0);
+    assert_false(path_exists(tree, "kept"));
+    expect_absent(tree, "a/b");
+    expect_absent(tree, "d/e/");
+}
+
 /* Sidecars are only made where xattrs are small. */
 static void test_sweeping_sidecars(void **state)
 {
@@ -580,6 +620,7 @@ int main(int argc, char **argv)
         ON_TREE(test_part_by_copy),
         ON_TREE(test_a_copy_that_hangs_is_given_up),
         ON_TREE(test_sweeping),
+        ON_TREE(test_sweeping_what_stayed),
         ON_TREE(test_sweeping_sidecars),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
