@@ -1,7 +1,8 @@
 """Calls that fail under a gateway, one after the other: every n-th allocation, call on a file,
 transfer and resource, for each kind of request, over HTTP.
 
-    faults.py [--kinds LIST] [--cases LIST] [--errors LIST] [--options "..."]      (./dev faults)
+    faults.py [--kinds LIST] [--cases LIST] [--errors LIST] [--step N] [--options "..."]
+                                                                           (./dev faults)
 
 The gateway runs with tests/fault/failing.c preloaded, which counts its calls down to the one that
 fails. Beside it a clean gateway, the witness, serves the same tree: it prepares what a request needs,
@@ -16,6 +17,7 @@ import errno
 import http.client
 import mmap
 import os
+import random
 import shutil
 import struct
 import subprocess
@@ -898,23 +900,25 @@ class Run:
                 one.stop()
             except AssertionError as problem:
                 self.problems.append(str(problem))
-        self.check_swept()
+        keys = {case_class.key for case_class in CASES if issubclass(case_class, Upload)}
+        self.problems += swept(self.tree, self.options, keys)
 
-    def check_swept(self):
-        with gateways.Gateway(self.tree, ["--temp-expiry", "1s", "--sweep-interval", "1s"], name="faults-sweeper") as one:
-            case = Upload(one)
-            for key in {case_class.key for case_class in CASES if issubclass(case_class, Upload)}:
-                case.key = key
-                case.drop()
-            s3 = data.boto3_client(one)
-            for entry in s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET).search("Contents[].Key"):
-                if entry:
-                    s3.delete_object(Bucket=BUCKET, Key=entry)
-            deadline = time.monotonic() + 20
-            while (left := soak.leftovers(self.tree)) and time.monotonic() < deadline:
-                time.sleep(0.2)
-        if left:
-            self.problems.append(f"left after a sweep: {left[:20]}")
+
+def swept(tree, options, keys):
+    """What is wrong after the uploads of these keys and all objects are gone, and a sweep is over."""
+    with gateways.Gateway(tree, [*options, "--temp-expiry", "1s", "--sweep-interval", "1s"],
+                          name="faults-sweeper") as one:
+        case = Upload(one)
+        for case.key in keys:
+            case.drop()
+        s3 = data.boto3_client(one)
+        for entry in s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET).search("Contents[].Key"):
+            if entry:
+                s3.delete_object(Bucket=BUCKET, Key=entry)
+        deadline = time.monotonic() + 20
+        while (left := soak.leftovers(tree)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+    return [f"left after a sweep: {left[:20]}"] if left else []
 
 
 def run_all(directory, plan, options=(), say=print):
@@ -947,13 +951,13 @@ def may_last(kind, error):
     return error not in NEVER_LASTING and kind in ("allocation", "files", *SHORT)
 
 
-def everything(kinds, cases, errors, lastings):
+def everything(kinds, cases, errors, lastings, step=1):
     for case in cases:
         for kind in kinds:
             for error in ERRORS[kind]:
                 if not errors or error in errors:
                     for lasting in (lastings if may_last(kind, error) else (False,)):
-                        yield kind, case, getattr(errno, error), lasting, 1, 0
+                        yield kind, case, getattr(errno, error), lasting, step, random.randrange(step)
 
 
 def main():
@@ -962,6 +966,7 @@ def main():
     parser.add_argument("--cases", type=lambda text: text.split(","), default=[case.__name__ for case in CASES])
     parser.add_argument("--errors", type=lambda text: text.split(","), default=[])
     parser.add_argument("--once", action="store_true", help="not also that all calls after the n-th fail")
+    parser.add_argument("--step", type=int, default=1, metavar="N", help="every N-th call, from a random one on")
     parser.add_argument("--options", default="", help="of the gateway")
     how = parser.parse_args()
     known = {case.__name__: case for case in CASES}
@@ -975,7 +980,7 @@ def main():
     def told():
         last = None
         for one in everything(how.kinds, [known[name] for name in how.cases], how.errors,
-                              (False,) if how.once else (False, True)):
+                              (False,) if how.once else (False, True), how.step):
             if one[1] is not last:
                 say(f"{one[1].__name__}")
                 last = one[1]

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -20,6 +21,12 @@ REPORT = re.compile(
     r"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:|assertion failed|must succeed|"
     r"Fatal error in GNU libmicrohttpd|corrupted|double free|Aborted"
 )
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 def clean_environment(**extra):

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -80,12 +79,6 @@ def tree_of(top):
             path = os.path.join(directory, name)
             found[os.path.relpath(path, top)] = read(path)
     return found
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 # ---- One object ----
@@ -365,7 +358,7 @@ def test_server_restarted_under_way(tmp_path):
     write(tmp_path / "in", content)
     tree = tmp_path / "tree"
     os.makedirs(tree / "bucket")
-    port = free_port()
+    port = gateways.free_port()
     one = gateways.Gateway(tree, ["--port", port]).start()
     client = Client(f"http://127.0.0.1:{port}", tmp_path)
     process = client.start("cp", "--part-size", "5M", "--parallel", "2", "--retries", "20", tmp_path / "in",

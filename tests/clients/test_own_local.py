@@ -11,7 +11,7 @@ import data
 import gateway as gateways
 import pytest
 from hostile import Server, answer
-from test_own_client import MIB, PART, Client, free_port, own, part_count, read, tree_of, wait_for, write  # noqa: F401
+from test_own_client import MIB, PART, Client, own, part_count, read, tree_of, wait_for, write  # noqa: F401
 
 
 # ---- Words, by somebody who has read nothing ----
@@ -109,7 +109,7 @@ def test_wrong_words(words, said):
 def test_a_gateway_that_is_not_there(tmp_path):
     write(tmp_path / "in/a", b"x")
     write(tmp_path / "in/b", b"x")
-    port = free_port()
+    port = gateways.free_port()
     for endpoint, said in [(f"http://127.0.0.1:{port}", str(port)), ("http://no-such-host.invalid:9000", "no-such-host"),
                            ("http://127.0.0.1", "port 80"), (f"https://127.0.0.1:{port}", str(port))]:
         done = say("ls", "--endpoint", endpoint, "--retries", "0", **KEYS)
@@ -347,7 +347,7 @@ def test_gateway_killed_then_gone_on_with(tmp_path):
     write(tmp_path / "in", content)
     tree = tmp_path / "tree"
     os.makedirs(tree / "bucket")
-    port = free_port()
+    port = gateways.free_port()
     one = restarted(tree, port)
     client = Client(f"http://127.0.0.1:{port}", tmp_path)
     put = ("cp", "--part-size", "5M", "--parallel", "2", "--no-retries", tmp_path / "in", "s3://bucket/k")

@@ -19,11 +19,11 @@ void rg_posix_crash_point(const char *name)
     }
     unsigned long now = atomic_fetch_add(&passed, 1) + 1;
     bool hit = wanted[0] == '#' ? strtoul(wanted + 1, NULL, 10) == now : strcmp(wanted, name) == 0;
+    const char *log = hit || wanted[0] == '?' ? getenv("CRASH_POINT_FD") : NULL;
+    if (log && write(atoi(log), name, strlen(name) + 1) < 0) {
+        _exit(125);
+    }
     if (hit) {
-        const char *log = getenv("CRASH_POINT_FD");
-        if (log && write(atoi(log), name, strlen(name) + 1) < 0) {
-            _exit(125);
-        }
         kill(getpid(), SIGKILL);
         pause();
     }

@@ -3,8 +3,9 @@
  * exist only in code compiled with RG_CRASH_POINTS; elsewhere they are nothing.
  *
  * The environment variable CRASH_POINT chooses: a name ("put.before-place") kills at the first
- * passing of that point, "#7" at the seventh passing of any point. The name of the point is
- * written, with its NUL, to the descriptor that CRASH_POINT_FD names, if it does.
+ * passing of that point, "#7" at the seventh passing of any point, "?" at none. The name of the
+ * point is written, with its NUL, to the descriptor that CRASH_POINT_FD names, if it does; with "?"
+ * that of every point passed.
  *
  * The linker gathers all names of the program, so that a test can tell which points it never met:
  * from rg_posix_crash_points_begin to rg_posix_crash_points_end.
