@@ -404,15 +404,19 @@ static int run_probes(struct rg_posix *posix, int dir, struct rg_posix_mount *mo
     mount->magic = (uint64_t)fs.f_type & 0xffffffffu;
     mount->lustre = mount->magic == MAGIC_LUSTRE;
     mount->local = rg_posix_is_local(mount->magic);
-    struct options options;
-    read_options(st.st_dev, &options);
+    /* The table may hang with any file system of the machine. Of a local one it says nothing that
+     * is needed, but why one is refused. */
+    struct options options = {.type = ""};
+    int rc = probe_xattrs(dir);
+    if (!mount->local || rc) {
+        read_options(st.st_dev, &options);
+    }
     if (options.type[0]) {
         snprintf(mount->type, sizeof mount->type, "%s", options.type);
     } else {
         name_magic(mount->magic, mount->type, sizeof mount->type);
     }
 
-    int rc = probe_xattrs(dir);
     if (rc) {
         return refuse_xattrs(posix, mount, &options, -rc, err);
     }

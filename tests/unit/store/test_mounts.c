@@ -17,6 +17,16 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+static unsigned table_reads;
+
+FILE *__real_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode)
+{
+    table_reads += strcmp(path, "/proc/self/mountinfo") == 0;
+    return __real_fopen64(path, mode);
+}
+
 static int try_open(struct tree *tree, struct rg_error *err)
 {
     rg_buf_clear(&tree->summary);
@@ -168,7 +178,10 @@ static void check_mount_inside(const char *mask)
              tree.base, tree.base, tree.base, path_of(&tree, "mnt"));
     assert_int_equal(system(command), 0);
 
+    /* The table of mounts may hang with a file system that has nothing to do with this. */
+    table_reads = 0;
     put(&tree, "mnt/a/b", "far");
+    assert_int_equal(table_reads, 0);
     put(&tree, "mnt/a/b", "far, again");
     expect(&tree, "mnt/a/b", "far, again");
     struct rg_object_info info = info_of(&tree, "mnt/a/b");
