@@ -160,6 +160,25 @@ def test_a_client_that_stands_still(start, tmp_path, way, then):
     nothing_left(one)
 
 
+@pytest.mark.parametrize("way", ["PUT", "GET"])
+def test_a_client_that_goes_on_in_time(start, tmp_path, way):
+    """Stopped in the middle of a transfer for longer than any connection may take, but not for longer than the
+    budget: all bytes arrive, and nothing is tried twice."""
+    one = start("--rdma-providers", "tcp", "--rdma-budget", "200s", "--rdma-queue-wait", "10s")
+    railgate(one, "mb", "s3://rdma")
+    data.write_big(tmp_path / "source", 192 * MIB)
+    railgate(one, "cp", "--path", "http", tmp_path / "source", "s3://rdma/there")
+    ends = (tmp_path / "source", "s3://rdma/new") if way == "PUT" else ("s3://rdma/there", tmp_path / "back")
+    client = stop_in_the_middle(one, *ends)
+    before = total(one, "railgate_rdma_bytes_total")
+    client.send_signal(signal.SIGCONT)
+    assert client.wait(240) == 0, client.stderr.read()
+    got = one.tree + "/rdma/new" if way == "PUT" else tmp_path / "back"
+    assert data.file_sha256(got) == data.file_sha256(tmp_path / "source")
+    assert total(one, "railgate_rdma_bytes_total") == before + 192 * MIB
+    nothing_left(one)
+
+
 def test_a_gateway_that_is_killed(tmp_path):
     """Who was told of success finds the object; who was not finds the old one, the new one or none."""
     tree = tmp_path / "tree"
