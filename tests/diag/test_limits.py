@@ -102,10 +102,16 @@ def test_servers_that_answer_are_not_lost_with_those_that_do_not():
     text = known("gpu01", "gpu02")
     text += cluster.gone("gpu01", 0, "scr-OST0000", A) + cluster.gone("gpu01", 0, "scr-OST0002", B)
     check(last(diagnose_text(text)), scope="node", element_has="gpu01")
-    answer = lines("gpu01", 1, f"LustreError: 11-0: scr-OST0003-osc-ffff88100aa0000: operation obd_ping to node {B} "
-                               "failed: rc = -107")
+    answered = f"LustreError: 11-0: scr-OST0003-osc-ffff88100aa0000: operation obd_ping to node {B} failed: rc = -107"
+    answer = lines("gpu01", 1, answered)
     found = [one for one in diagnose_text(text + answer)["incidents"] if not one["self_healed"]]
     assert len(found) == 2 and {one["scope"] for one in found} <= {"pair", "unknown", "server"}
+    # A while later it may be back.
+    found = diagnose_text(text + lines("gpu01", 40, answered))["incidents"]
+    check([one for one in found if not one["self_healed"]][0], scope="node", element_has="gpu01")
+    # One answer is enough, whatever else it does not answer.
+    found = diagnose_text(text + answer + cluster.lost("gpu01", 3, "scr-OST0003", B))["incidents"]
+    assert len([one for one in found if not one["self_healed"]]) == 2
 
 
 def test_evictions_far_apart_are_two_stories():
@@ -265,7 +271,7 @@ def test_one_rack_of_clients_that_servers_complain_of(tmp_path):
 
 def test_no_rack_where_one_is_unknown(tmp_path):
     text = known("gpu01", "gpu02", "gpu03") + lost_by(("gpu01", "gpu02"))
-    check(last(with_hosts(tmp_path, text)), scope="rack")
+    check(last(with_hosts(tmp_path, text)), scope="rack", urgency="critical", data="unknown")
     check(last(with_hosts(tmp_path, text, HOSTS.replace("gpu02 client r7", "gpu02 client"))), scope="fabric")
     # The witness must have had Lustre to complain of, and a rack.
     check(last(with_hosts(tmp_path, text, HOSTS.replace("gpu03 client r8", "gpu03 client"))), scope="fabric")
@@ -349,3 +355,35 @@ def test_a_write_that_failed_is_not_untouched():
                   "Interpret:ReMQU/600/0 rc -5/-5")
     check(last(diagnose_text(answer("ost_write") + again)), data="delayed")
     check(last(diagnose_text(answer("ost_write", -19) + cluster.healthy("gpu01", 1, "scr-OST0000", A))), data="delayed")
+
+
+def test_each_wait_is_told_and_the_longest_of_them():
+    def waits(*waited):
+        text = ""
+        for index, (target, at, seconds) in enumerate(waited):
+            text += cluster.lost("gpu01", at, target, A) + cluster.restored("gpu01", at + seconds, target, A)
+        incident = last(diagnose_text(text))
+        check(incident, data="delayed", open=False)
+        return english(incident["data_reasons"])
+
+    assert "after 30 s" in waits(("scr-OST0000", 0, 30))
+    assert "after 30 s" in waits(("scr-OST0000", 0, 30), ("scr-OST0001", 5, 10))
+    assert "after 30 s" in waits(("scr-OST0001", 5, 10), ("scr-OST0000", 0, 30))
+    assert "up to 2 times, at the longest 40 s" in waits(("scr-OST0000", 0, 40), ("scr-OST0000", 100, 20))
+    assert "up to 2 times, at the longest 40 s" in waits(("scr-OST0000", 0, 20), ("scr-OST0000", 100, 40))
+    # Of several targets the worst, in both.
+    for first, second in (("scr-OST0000", "scr-OST0001"), ("scr-OST0001", "scr-OST0000")):
+        assert "up to 2 times, at the longest 60 s" in waits((first, 0, 10), (second, 5, 60), (first, 100, 20))
+
+
+def test_pages_that_were_thrown_away_are_lost():
+    discarded = "LustreError: 2201:0:(llite_lib.c:3100:ll_dirty_page_discard_warn()) scr: dirty page discard: 192.0.2.1@tcp:/scr/fid: [0x1:0x2:0x0]/ may get corrupted (rc -108)"
+    text = cluster.gone("gpu01", 0, "scr-OST0000", A) + lines("gpu01", 2, discarded)
+    incident = last(diagnose_text(text))
+    check(incident, data="lost", urgency="critical")
+    assert "thrown away on gpu01" in english(incident["data_reasons"])
+
+
+def test_a_client_without_an_address_counts_as_one():
+    text = cluster.silent_client("oss1", 0, "scr-OST0000", "939243e4-2f54-a96f-3cbb-9fcf55426e2e", "0@lo")
+    assert "evicted 1 client" in english(last(diagnose_text(text))["data_reasons"])

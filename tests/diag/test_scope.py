@@ -63,7 +63,7 @@ def test_everything_at_once():
     for node in ("gpu01", "gpu02", "gpu03"):
         for index, nid in enumerate((A, B, C)):
             text += cluster.gone(node, index, f"scr-OST000{index * 2}", nid)
-    check(last(diagnose_text(text)), scope="fabric", nature="network",
+    check(last(diagnose_text(text)), scope="fabric", nature="network", urgency="critical", data="unknown",
           avoid_has="Do not reboot clients", next_has=["sminfo", "ibqueryerrors"])
 
 
