@@ -820,14 +820,17 @@ static void fill_event(struct rg_catalogue *catalogue, size_t index,
     weigh_status(ret_event);
 }
 
-enum rg_match rg_catalogue_match(struct rg_catalogue *catalogue, const struct rg_log_record *record,
-                                 struct rg_event *ret_event)
+bool rg_catalogue_seek(struct rg_catalogue *catalogue, const struct rg_log_record *record)
+{
+    return rg_literals_find(catalogue->literals, rg_span_head(record->text, TEXT_BYTES_MAX),
+                            catalogue->found);
+}
+
+enum rg_match rg_catalogue_decide(struct rg_catalogue *catalogue,
+                                  const struct rg_log_record *record, struct rg_event *ret_event)
 {
     struct span text = rg_span_head(record->text, TEXT_BYTES_MAX);
     uint64_t *found = catalogue->found;
-    if (!rg_literals_find(catalogue->literals, text, found)) {
-        return RG_MATCH_NONE;
-    }
     size_t words = catalogue->rules.count / 64 + 1;
     bool suspect = found[SUSPECT_TAG / 64] >> (SUSPECT_TAG % 64) & 1;
     enum rg_match match = suspect ? RG_MATCH_SUSPECT : RG_MATCH_NONE;
@@ -845,6 +848,13 @@ enum rg_match rg_catalogue_match(struct rg_catalogue *catalogue, const struct rg
         }
     }
     return match;
+}
+
+enum rg_match rg_catalogue_match(struct rg_catalogue *catalogue, const struct rg_log_record *record,
+                                 struct rg_event *ret_event)
+{
+    return rg_catalogue_seek(catalogue, record) ? rg_catalogue_decide(catalogue, record, ret_event)
+                                                : RG_MATCH_NONE;
 }
 
 bool rg_catalogue_row_matches(struct rg_catalogue *catalogue, size_t index, struct span text)

@@ -120,6 +120,15 @@ enum rg_match {
 enum rg_match rg_catalogue_match(struct rg_catalogue *catalogue, const struct rg_log_record *record,
                                  struct rg_event *ret_event);
 
+/*
+ * The same in two steps, for those who can prepare something in between: whether
+ * the line has text of any row, and, only where it has and for the same record,
+ * what it is.
+ */
+bool rg_catalogue_seek(struct rg_catalogue *catalogue, const struct rg_log_record *record);
+enum rg_match rg_catalogue_decide(struct rg_catalogue *catalogue,
+                                  const struct rg_log_record *record, struct rg_event *ret_event);
+
 /* Whether the pattern of this one row matches, whatever its literals and the
  * other rows: for those who write rows. */
 bool rg_catalogue_row_matches(struct rg_catalogue *catalogue, size_t index, struct span text);

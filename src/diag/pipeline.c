@@ -112,8 +112,12 @@ static enum rg_match match(struct rg_pipeline *pipeline, const struct rg_log_rec
     if (record->line != pipeline->last.line || record->source != pipeline->last.source ||
         record->text.ptr != pipeline->last.text.ptr ||
         record->text.len != pipeline->last.text.len || record->recalled) {
-        pipeline->last.match =
-            rg_catalogue_match(pipeline->catalogue, record, &pipeline->last.event);
+        pipeline->last.match = RG_MATCH_NONE;
+        if (rg_catalogue_seek(pipeline->catalogue, record)) {
+            rg_seen_expect(pipeline->seen, record); /* whether it is known is asked next */
+            pipeline->last.match =
+                rg_catalogue_decide(pipeline->catalogue, record, &pipeline->last.event);
+        }
         pipeline->last.text = record->recalled ? RG_SPAN_EMPTY : record->text;
         pipeline->last.source = record->source;
         pipeline->last.line = record->line;

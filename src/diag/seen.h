@@ -27,4 +27,8 @@ void rg_seen_free(struct rg_seen *seen);
  */
 bool rg_seen_before(struct rg_seen *seen, const struct rg_log_record *record);
 
+/* Says that the line may be asked for soon, so that memory that no cache has is fetched meanwhile.
+ */
+void rg_seen_expect(const struct rg_seen *seen, const struct rg_log_record *record);
+
 #endif
