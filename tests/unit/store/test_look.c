@@ -96,6 +96,10 @@ static void test_many_buckets_hang(void **state)
     /* Nobody looks again, and those that answer are looked at. */
     assert_int_equal(list(&tree, 40), 40);
     assert_int_equal(atomic_load(&calls), 40);
+    /* Nor does who sweeps. */
+    struct rg_error err = RG_ERROR_INIT;
+    assert_int_equal(rg_store_sweep(tree.store, &err), 0);
+    assert_int_equal(atomic_load(&calls), 40);
     let_go();
     unsigned hanging = 1;
     for (int i = 0; i < 100 && hanging; i++) { /* the threads are on their way back */
