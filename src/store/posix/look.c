@@ -2,6 +2,7 @@
  * The looks at buckets that a list of all of them needs. A bucket may be a mount that hangs, and
  * the others are to be listed all the same: so threads of their own look, with descriptors of their
  * own, and one that does not come back is left alone. No second look is begun at what still hangs.
+ * What stands on the root's own mount is waited for: nothing can be said without that.
  */
 #include "store/posix/posix.h"
 
@@ -35,6 +36,9 @@ struct rg_posix_looks {
     int root;
     dev_t device;
     size_t hanging;
+    bool table_is_known;
+    size_t mounted_count;
+    char mounted[RG_STORE_MOUNTS_MAX][RG_BUCKET_NAME_MAX + 1]; /* buckets that are mounts */
     size_t oldest; /* of those known, the next to be replaced */
     struct known known[KNOWN_MAX];
 };
@@ -135,6 +139,17 @@ static struct known *take_place(struct rg_posix_looks *looks, const char *name)
     return known;
 }
 
+/* Unless it is sure that the bucket stands on the root's own mount. */
+static bool may_give_up(struct rg_posix_looks *looks, const char *name)
+{
+    for (size_t i = 0; i < looks->mounted_count; i++) {
+        if (strcmp(looks->mounted[i], name) == 0) {
+            return true;
+        }
+    }
+    return !looks->table_is_known || find_known(looks, name);
+}
+
 static bool may_look(struct rg_posix_looks *looks, const char *name)
 {
     if (looks->hanging == 0) {
@@ -142,6 +157,22 @@ static bool may_look(struct rg_posix_looks *looks, const char *name)
     }
     const struct known *known = find_known(looks, name);
     return looks->hanging < HANGING_MAX && !(known && known->hanging);
+}
+
+/* With the lock not held. */
+void rg_posix_looks_learn(struct rg_posix_looks *looks, const struct rg_store_mount *mounts,
+                          size_t count, size_t left_out)
+{
+    RG_MUST(pthread_mutex_lock(&looks->mutex));
+    looks->table_is_known = left_out == 0;
+    looks->mounted_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!strchr(mounts[i].path, '/')) {
+            snprintf(looks->mounted[looks->mounted_count++], sizeof looks->mounted[0], "%s",
+                     mounts[i].path);
+        }
+    }
+    RG_MUST(pthread_mutex_unlock(&looks->mutex));
 }
 
 /* ---- Looking ---- */
@@ -298,12 +329,16 @@ static uint64_t give_up(struct list *list, uint64_t most_ns)
         }
         struct candidate *candidate = &list->candidates[looker->at];
         RG_MUST(pthread_mutex_lock(&looks->mutex));
-        struct known *known = take_place(looks, candidate->name);
+        bool may = may_give_up(looks, candidate->name);
+        struct known *known = may ? take_place(looks, candidate->name) : NULL;
         if (known) {
             known->hanging++;
         }
-        looks->hanging++;
+        looks->hanging += may;
         RG_MUST(pthread_mutex_unlock(&looks->mutex));
+        if (!may) {
+            continue;
+        }
         looker->given_up = true;
         list->given_up++;
         list->running--;

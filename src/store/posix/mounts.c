@@ -183,6 +183,7 @@ int rg_posix_mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, 
         return rc ? rg_fail_storage(err, -rc, "reading " MOUNTINFO)
                   : rg_fail(err, RG_OUT_OF_MEMORY);
     }
+    rg_posix_looks_learn(posix->looks, search.mounts, search.count, search.left_out);
     *ret_mounts = search.mounts;
     *ret_count = search.count;
     *ret_left_out = search.left_out;

@@ -305,6 +305,11 @@ static inline void rg_posix_cleanup_bucket(struct rg_posix_bucket **bucket)
 int rg_posix_looks_new(int root, struct rg_posix_looks **ret_looks, struct rg_error *err) RG_CHECK;
 void rg_posix_looks_release(struct rg_posix_looks *looks);
 
+/* What is mounted now, as rg_store_mounts has it: a bucket that is no mount is waited for. Before
+ * this is told none is. */
+void rg_posix_looks_learn(struct rg_posix_looks *looks, const struct rg_store_mount *mounts,
+                          size_t count, size_t left_out);
+
 int rg_posix_bucket_list(struct rg_store *store, struct rg_bucket_info **ret_buckets,
                          size_t *ret_count, struct rg_error *err);
 

@@ -154,12 +154,48 @@ static void test_lists_at_once(void **state)
     tree_remove(&tree);
 }
 
+static _Atomic bool listed;
+
+static void *list_patiently(void *argument)
+{
+    unsigned hanging = list(argument, 5);
+    atomic_store(&listed, true);
+    return (void *)(uintptr_t)(hanging == 0);
+}
+
+/* What is known to be on the root's own mount has no date but its own. */
+static void test_the_root_is_waited_for(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_store_mount *mounts;
+    size_t count;
+    size_t left_out;
+    pthread_t thread;
+    void *right;
+    prepare(&tree, 5);
+    assert_int_equal(rg_store_mounts(tree.store, &mounts, &count, &left_out, &err), 0);
+    rg_store_mounts_free(mounts, count);
+    assert_int_equal(count, 0);
+    atomic_store(&hangs, true);
+    atomic_store(&listed, false);
+    assert_int_equal(pthread_create(&thread, NULL, list_patiently, &tree), 0);
+    usleep(2500000); /* longer than a look may take elsewhere */
+    assert_false(atomic_load(&listed));
+    let_go();
+    assert_int_equal(pthread_join(thread, &right), 0);
+    assert_non_null(right);
+    tree_remove(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_buckets_hang),
         cmocka_unit_test(test_more_buckets_hang_than_may_be_looked_at),
         cmocka_unit_test(test_lists_at_once),
+        cmocka_unit_test(test_the_root_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
