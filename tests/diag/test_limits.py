@@ -387,3 +387,20 @@ def test_pages_that_were_thrown_away_are_lost():
 def test_a_client_without_an_address_counts_as_one():
     text = cluster.silent_client("oss1", 0, "scr-OST0000", "939243e4-2f54-a96f-3cbb-9fcf55426e2e", "0@lo")
     assert "evicted 1 client" in english(last(diagnose_text(text))["data_reasons"])
+
+
+def test_a_route_that_nobody_needs_is_no_fault():
+    """The server is spoken with on another network; unless something wanted that very address."""
+    def told(*texts):
+        return causes(cluster.healthy("gpu01", -86400, "scr-OST0000", A) + lines("gpu01", 0, *texts))[1:]
+
+    nowhere = "LNetError: 4021:0:(lib-move.c:2302:lnet_handle_find_routed_path()) no route to {} from <?>"
+    tcp = A.replace("o2ib", "tcp")
+    assert told(nowhere.format(tcp)) == []
+    assert told(nowhere.format("192.0.2.99@tcp")) == ["LN-NOROUTE"]
+    wanted = f"LustreError: 166-1: MGC{tcp}: Connection to MGS (at {tcp}) was lost; in progress operations using this service will fail"
+    assert "LN-NOROUTE" in told(nowhere.format(tcp), wanted)
+    # What another node wanted of it is not this one's.
+    other = cluster.healthy("gpu02", -86400, "scr-OST0000", A) + lines("gpu02", 0, wanted)
+    mine = cluster.healthy("gpu01", -86400, "scr-OST0000", A) + lines("gpu01", 0, nowhere.format(tcp))
+    assert "LN-NOROUTE" not in causes(mine + other)
