@@ -391,7 +391,7 @@ static void accuse_self(struct rg_correlation *correlation, struct rg_run *run)
     }
     run->accused = RG_ACCUSED_SELF;
     run->trait.rank = run->trait.rank < 60 ? run->trait.rank : 60;
-    run->trait.flags = (run->trait.flags & ~(unsigned)RG_TRAIT_SILENT) | RG_TRAIT_LATE;
+    run->trait.flags &= ~(unsigned)RG_TRAIT_SILENT;
 }
 
 /* Processes that hang say that something is wrong, even where nothing else on the node does. */

@@ -51,6 +51,15 @@ def test_without_stamps_the_order_of_lines_tells_what_was_first():
     check(last(diagnose_text(back + lost, "--node", "gpu01")), open=True, data="unknown")
 
 
+def test_with_stamps_they_tell_it_whichever_line_comes_first():
+    lost, back = cluster.lost("gpu01", 0, "scr-OST0000", A), cluster.restored("gpu01", 30, "scr-OST0000", A)
+    for text in (lost + back, back + lost):
+        check(last(diagnose_text(text)), open=False, data="delayed")
+    early = cluster.restored("gpu01", -30, "scr-OST0000", A)
+    for text in (lost + early, early + lost):
+        check(last(diagnose_text(text)), open=True, data="unknown")
+
+
 # ---- How long, and how often. ----
 
 def test_losses_are_timed_where_lines_have_times():

@@ -60,6 +60,10 @@ def test_clients_that_come_back_are_told_unless_something_near_says_why():
     assert causes(back) == ["CN-RECONNECTING"]
     assert causes(back + lines("oss1", 2000, disk)) == ["CN-RECONNECTING", "BE-DISK"]
     assert causes(lines("oss1", -60, disk) + back) == ["BE-DISK"]
+    own = lines("gpu09", OLD, "LNet: Added LNI 192.0.2.109@o2ib [8/256/0/180]")
+    # Nor need it be the same node: the target, or who came back.
+    assert "CN-RECONNECTING" not in causes(back + cluster.gone("gpu09", 5, "scr-OST0000", A))
+    assert "CN-RECONNECTING" in causes(known("gpu09") + own + back + cluster.gone("gpu09", 5, "scr-OST0007", B))
     # The start of a port is no reason.
     assert causes(back + lines("oss1", 5, DOWN.replace("down", "up"))) == ["CN-RECONNECTING"]
 

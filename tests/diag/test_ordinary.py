@@ -138,6 +138,10 @@ def test_the_port_keeps_a_server_away_that_was_rebooted_on_purpose():
     # The log ends while the node may yet be booting.
     for soon in ("", cluster.line("gpu01", 210, "nothing that matters")):
         check(diagnose_text(text + soon)["incidents"][0], cause="K-SHUTDOWN", planned=True)
+    # So it does when the loss is told again.
+    check(diagnose_text(text + cluster.lost("gpu01", 400, "scr-OST0000", NID))["incidents"][0], cause="NET-LINK", planned=False)
+    # What a client says after a boot of its own tells nothing of what it misses.
+    assert diagnose_text(text + cluster.line("gpu01", 900, BOOT) + later)["incidents"][0]["cause"]["row"] == "K-SHUTDOWN"
     back = cluster.restored("gpu01", 170, "scr-OST0000", NID)
     check(diagnose_text(text + back + later)["incidents"][0], cause="K-SHUTDOWN", planned=True)
 
@@ -154,6 +158,13 @@ def test_a_port_of_a_server_that_is_back_is_not_told():
         check(found[0], **planned)
     assert "NET-LINK" not in causes(REBOOTED + old)
     assert "NET-LINK" in causes(REBOOTED + lost)
+    # Another port that came up, or this one before it went down, says nothing of it.
+    for useless in (up.replace("ens1f0np0", "ens2f0np0"), cluster.line("oss1", 50, DOWN.replace("down", "up"))):
+        assert "NET-LINK" in causes(REBOOTED + useless + lost)
+    # A loss of later is another story; requests that fail while it boots are what a boot does.
+    assert "NET-LINK" not in causes(REBOOTED + cluster.lost("gpu01", 1000, "scr-OST0000", NID))
+    failing = "".join(cluster.timed_out("gpu01", at, "scr-OST0000", NID, xid=at) for at in range(-300, 200, 100))
+    assert "NET-LINK" not in causes(REBOOTED + failing)
     # While it is down by order, nobody can know more.
     going = REBOOTED[:REBOOTED.index(cluster.line("oss1", 0, BOOT))] + cluster.line("oss1", -395, DOWN)
     check(diagnose_text(going + lost)["incidents"][0], **planned)
@@ -171,6 +182,22 @@ def test_a_node_that_is_too_hot_was_not_shut_down_on_purpose(hot):
     found = diagnose_text(text)["incidents"]
     assert len(found) == 1
     check(found[0], cause="K-THERMAL", nature="hardware", planned=False, element_has="oss1")
+
+
+def test_a_node_that_goes_down_says_so_until_it_is_down():
+    order = "systemd-logind[900]: System is rebooting."
+    again = cluster.line("gpu01", 0, order) + cluster.line("gpu01", 250, order)
+    assert causes(again + cluster.line("gpu01", 500, DOWN)) == []
+    assert causes(again + cluster.line("gpu01", 600, DOWN)) == ["NET-LINK"]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_port_is_missed_whatever_clock_the_others_have(tmp_path, ended):
+    (tmp_path / "oss1.log").write_text(f"[   20.000001] LNet: Added LNI {NID} [8/256/0/180]\n[  100.000001] {DOWN}\n")
+    lost = cluster.lost("gpu01", 0, "scr-OST0000", NID)
+    (tmp_path / "gpu01.log").write_text(lost + (cluster.restored("gpu01", 30, "scr-OST0000", NID) if ended else ""))
+    found = diagnose(tmp_path / "oss1.log", tmp_path / "gpu01.log")["incidents"]
+    assert ("NET-LINK" in [one["cause"]["row"] for one in found]) == (not ended)
 
 
 def test_lnet_that_is_stopped_again_explains_nothing_of_between():
