@@ -60,8 +60,8 @@
  */
 #define STOP_MS 5000
 
-/* How long it waits, before that, for what handlers hold. */
-#define HELD_MS 5000
+/* How long it waits, before that, for what handlers hold: longer than a lane is flushed. */
+#define HELD_MS 2500
 
 /* Between warnings about threads or descriptors that the system refuses. */
 #define WARN_NS 10000000000u
