@@ -492,8 +492,11 @@ class RdmaWriter(Writer):
         with open(case.source, "wb") as file:
             file.write(wanted.body)
         told = case.act(self.gateway)
-        if told.status != 200 and self.gateway.process.poll() is None:
-            self.problem = f"{key}: {told!r}"
+        if told.status != 200:
+            try:
+                self.gateway.process.wait(DEATH_SECONDS)  # dead, or about to be
+            except subprocess.TimeoutExpired:
+                self.problem = f"{key}: {told!r}"
         return told.status == 200
 
 
@@ -501,7 +504,7 @@ def kill_in_traffic(run, numbers, most):
     """Returns how many changes were acknowledged before it died at its n-th point."""
     kinds = [Writer] * 4 + [RdmaWriter]
     seed = numbers.random()
-    one = run.armed = Armed(run.tree, f"#{numbers.randrange(1, most)}", [*run.options, *RDMA]).start()
+    one = run.armed = Armed(run.tree, f"#{numbers.randrange(most // 2, most)}", [*run.options, *RDMA]).start()
     writers = [kind(one, f"{run.trials}-{number}", seed) for number, kind in enumerate(kinds)]
     for writer in writers:
         writer.start()
