@@ -277,6 +277,9 @@ def test_no_rack_where_one_is_unknown(tmp_path):
     text = known("gpu01", "gpu02", "gpu03") + lost_by(("gpu01", "gpu02"))
     check(last(with_hosts(tmp_path, text)), scope="rack", urgency="critical", data="unknown")
     check(last(with_hosts(tmp_path, text, HOSTS.replace("gpu02 client r7", "gpu02 client"))), scope="fabric")
+    # One server that a rack lost is that server's, or what is between it and them.
+    one = last(with_hosts(tmp_path, known("gpu01", "gpu02", "gpu03") + lost_by(("gpu01", "gpu02"), (A,))))
+    assert one["scope"] in ("server", "target")
     # The witness must have had Lustre to complain of, and a rack.
     check(last(with_hosts(tmp_path, text, HOSTS.replace("gpu03 client r8", "gpu03 client"))), scope="fabric")
     silent = known("gpu01", "gpu02") + lines("gpu03", OLD, "usb 1-1: new device") + lost_by(("gpu01", "gpu02"))
@@ -408,3 +411,46 @@ def test_a_route_that_nobody_needs_is_no_fault():
     other = cluster.healthy("gpu02", -86400, "scr-OST0000", A) + lines("gpu02", 0, wanted)
     mine = cluster.healthy("gpu01", -86400, "scr-OST0000", A) + lines("gpu01", 0, nowhere.format(tcp))
     assert "LN-NOROUTE" not in causes(mine + other)
+
+
+def test_users_are_told_what_each_target_does_to_them():
+    def users(text):
+        return [one["en"] for one in last(diagnose_text(text))["users"]]
+
+    data = "scr-OST0012 (index 18): reads and writes of files that lie on it wait or fail; df may hang."
+    names = "scr-MDT0001 (index 1): ls, stat, create, rename and remove wait or fail."
+    assert users(cluster.lost("gpu01", 0, "scr-OST0012", A)) == [data]
+    assert users(cluster.lost("gpu01", 0, "scr-MDT0001", A)) == [names]
+    assert users(cluster.lost("gpu01", 0, "scr-MDT0001", A) + cluster.lost("gpu01", 1, "scr-OST0012", A)) == [names, data]
+    manager = f"LustreError: 166-1: MGC{A}: Connection to MGS (at {A}) was lost; in progress operations using this service will fail"
+    assert users(lines("gpu01", 0, manager)) == ["MGS: new mounts and configuration changes fail; I/O on mounts in place goes on."]
+    assert users(lines("gpu01", 0, DOWN)) == ["Applications on gpu01 that use RDMA or Lustre are affected."]
+    assert users(lines("gpu01", 0, HUNG)) == ["Processes hung in state D on gpu01; not even SIGKILL ends them while it lasts."]
+    stopping = lines("gpu01", 0, "Lustre: setting import scr-OST0012_UUID INACTIVE by administrator request")
+    assert users(stopping) in ([data], ["Nothing says that users noticed."])
+
+
+def test_why_a_verdict_is_worth_so_much():
+    def reasons(text):
+        return english(last(diagnose_text(text))["confidence_reasons"])
+
+    lost = cluster.gone("gpu01", 0, "scr-OST0000", A)
+    assert "Only one side's log" in reasons(lost) and "Both" not in reasons(lost) and "both sides" not in reasons(lost)
+    both = reasons(lines("oss1", OLD, OWN_A) + lost)
+    assert "both sides agree" in both and "Only one side's log" not in both
+    own = reasons(lines("gpu01", 0, DOWN))
+    assert "A lower layer of gpu01 names the fault itself." in own and "Only one side's log" not in own
+    assert "Some evidence speaks against it" in reasons(lost)  # one log, and nothing to hold against it
+    assert "3 nodes agree" in reasons(known("gpu01", "gpu02", "gpu03") + lost_by(("gpu01", "gpu02", "gpu03"), (A,)))
+    assert "An order by an administrator" in reasons(lines("oss1", 0, STOPPING) + lost)
+
+
+def test_what_is_well_is_named_and_nothing_else():
+    text = known("gpu01", "gpu02") + lines("gpu03", OLD, DOWN) + cluster.gone("gpu01", 0, "scr-OST0000", A)
+    healthy = english(last(diagnose_text(text))["healthy"])
+    assert "gpu02" in healthy and "gpu01" not in healthy and "gpu03" not in healthy
+    assert "scr-OST0001" in healthy and "scr-OST0005" in healthy and "scr-OST0000" not in healthy
+    errors = last(diagnose_text(text + lines("gpu01", 5, *(
+        f"LustreError: 11-0: scr-OST000{target}-osc-ffff88100aa0000: operation ost_{what} to node {A} failed: rc = {rc}"
+        for target, what, rc in ((0, "read", -5), (1, "read", -5), (0, "statfs", -107), (0, "read", -2))))))["statuses"]
+    assert [(one["kind"], one["number"]) for one in errors] == [("errno", -5), ("errno", -107), ("errno", -2)]

@@ -625,6 +625,7 @@ def test_dumps_of_lnet_are_read_and_quoted():
     check(one, evidence_has="the peer NID 198.51.100.11@o2ib1 is “down”")
     check(one, evidence_has="the router 192.0.2.251@o2ib is “down”")
     check(one, evidence_has="standard input:")
+    assert "“up”" not in english(one["evidence"])
     # Never an event: nothing of it counts as an error-looking line or as an incident of its own.
     plain = diagnose_text(lost, "--node", "gpu01")
     assert len(found["incidents"]) == len(plain["incidents"]) and one["cause"] == last(plain)["cause"]
