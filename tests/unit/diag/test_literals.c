@@ -16,16 +16,17 @@ static bool found_bit(const uint64_t *found, uint32_t tag)
 
 static void finds_at_every_place(void **state)
 {
-    static const char *const texts[] = {"abc", "+0x", "abcd", "Request sent has", "zz?zz!"};
+    static const char *const texts[] = {"abc",    "+0x",     "abcd",     "Request sent has",
+                                        "zz?zz!", "seven77", "eight888", "eleven bytes"};
     struct rg_literal list[RG_ARRAY_LENGTH(texts)];
     for (uint32_t i = 0; i < RG_ARRAY_LENGTH(texts); i++) {
-        list[i] = (struct rg_literal){rg_span_text(texts[i]), i * 700};
+        list[i] = (struct rg_literal){rg_span_text(texts[i]), i * 500};
     }
     struct rg_literals *literals;
     assert_int_equal(rg_literals_new(list, RG_ARRAY_LENGTH(texts), &literals, NULL), 0);
     for (uint32_t i = 0; i < RG_ARRAY_LENGTH(texts); i++) {
-        for (size_t before = 0; before < 9; before++) {
-            for (size_t after = 0; after < 9; after++) {
+        for (size_t before = 0; before < 16; before++) {
+            for (size_t after = 0; after < 16; after++) {
                 size_t len = strlen(texts[i]);
                 char *text = malloc(before + len + after); /* exact: reading beyond is caught */
                 assert_non_null(text);
@@ -33,7 +34,7 @@ static void finds_at_every_place(void **state)
                 memcpy(text + before, texts[i], len);
                 uint64_t found[WORDS] = {0};
                 assert_true(rg_literals_find(literals, rg_span(text, before + len + after), found));
-                assert_true(found_bit(found, i * 700));
+                assert_true(found_bit(found, i * 500));
                 free(text);
             }
         }
@@ -54,7 +55,7 @@ static unsigned random_below(unsigned *seed, unsigned limit)
 static void agrees_with_plain_search(void **state)
 {
     unsigned seed = 7;
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < 3000; round++) {
         char bytes[40][12];
         struct rg_literal list[40];
         size_t count = 1 + random_below(&seed, 40);
@@ -67,10 +68,16 @@ static void agrees_with_plain_search(void **state)
         }
         struct rg_literals *literals;
         assert_int_equal(rg_literals_new(list, count, &literals, NULL), 0);
-        char text[64];
-        size_t len = random_below(&seed, sizeof(text) + 1);
+        size_t len = random_below(&seed, 65);
+        char *text = malloc(len + !len); /* exact: reading beyond is caught */
+        assert_non_null(text);
         for (size_t j = 0; j < len; j++) {
             text[j] = "ab\0\xff"[random_below(&seed, 4)];
+        }
+        /* Long strings do not stand there by chance. */
+        for (size_t j = 0; j < 3 && len >= 11; j++) {
+            struct span put = list[random_below(&seed, (unsigned)count)].text;
+            memcpy(text + random_below(&seed, (unsigned)(len - put.len + 1)), put.ptr, put.len);
         }
         uint64_t found[WORDS] = {0};
         bool any = rg_literals_find(literals, rg_span(text, len), found);
@@ -81,6 +88,7 @@ static void agrees_with_plain_search(void **state)
             plain_any |= plain;
         }
         assert_int_equal(any, plain_any);
+        free(text);
         rg_literals_free(literals);
     }
 }
