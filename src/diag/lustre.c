@@ -26,8 +26,9 @@ static bool is_word(char c)
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* Takes `prefix` off the front of *rest. */
-static bool take(struct span *rest, const char *prefix)
+/* Takes `prefix` off the front of *rest. Inline: prefixes are constants of a few bytes, compared in
+ * an instruction or two. */
+__attribute__((always_inline)) static inline bool take(struct span *rest, const char *prefix)
 {
     struct span wanted = rg_span_text(prefix);
     if (!rg_span_starts(*rest, wanted)) {
@@ -301,6 +302,9 @@ static bool take_target(struct span *name, struct rg_target_name *ret_target)
     for (size_t i = 1; i + 4 + TARGET_DIGITS <= name->len && i <= FILE_SYSTEM_BYTES_MAX; i++) {
         if (!is_word(name->ptr[i - 1]) && name->ptr[i - 1] != '-') {
             return false;
+        }
+        if (name->ptr[i] != '-') {
+            continue;
         }
         struct span rest = rg_span_skip(*name, i);
         bool ost = take(&rest, "-OST");
