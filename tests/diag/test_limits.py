@@ -324,6 +324,17 @@ def test_of_two_causes_of_one_rank_the_earlier_counts():
     assert causes(lines("gpu01", 20, damaged) + down) == ["NET-LINK"]  # as the clock says, not the file
 
 
+def test_other_causes_are_told_likeliest_first_whichever_came_first():
+    failed = ("LNetError: 659:0:(lib-move.c:2157:lnet_handle_find_routed_path()) peer 10.9.0.1@o2ib has no available nets",
+              "Lustre: 3438:0:(ldlm_lib.c:560:client_obd_setup()) MGC10.9.0.1@o2ib: config has no valid NIDs, force dynamic NIDs",
+              "LustreError: 3438:0:(import.c:491:import_select_connection()) MGC10.9.0.1@o2ib: no connections available: rc = -22",
+              "LustreError: 3438:0:(obd_mount.c:523:lustre_start_mgc()) connect failed -22")
+    for order in (0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1):
+        incident = last(diagnose_text("".join(lines("gpu01", at, failed[index]) for at, index in enumerate(order))))
+        check(incident, cause="LN-NOROUTE")
+        assert [one["row"] for one in incident["other_causes"]] == ["MG-NONIDS", "IM-NOCONN", "MG-MGCFAIL"]
+
+
 def test_an_undecided_scope_is_never_said_with_confidence():
     text = cluster.line("oss1", -2990, OWN_A) + lines("oss1", 30, COMES_BACK)
     evicted = cluster.evicted("gpu01", 0, "scr-OST0000") + cluster.lost("gpu01", 0, "scr-OST0000", A)
@@ -337,7 +348,16 @@ def test_a_full_target_loses_nothing():
     full = "LustreError: 1:0:(x.c:1:f()) scr-OST0000: failed to start transaction due to ENOSPC"
     check(last(diagnose_text(lines("oss1", 0, full))), cause="BE-ENOSPC", scope="target", data="untouched")
     failed = "blk_update_request: I/O error, dev sdr, sector 11721045128 op 0x0:(READ)"
-    check(last(diagnose_text(lines("oss1", 0, failed))), cause="BE-DISK", data="unknown")
+    incident = last(diagnose_text(lines("oss1", 0, failed)))
+    check(incident, cause="BE-DISK", data="unknown", open=False)
+    assert "do not say what became of writes to sdr" in english(incident["data_reasons"])
+    # What only timed out waits; what nobody waited for is not touched.
+    incident = last(diagnose_text(cluster.timed_out("gpu01", 0, "scr-OST0000", A)))
+    check(incident, data="unknown", open=True)
+    assert "Operations wait for scr-OST0000" in english(incident["data_reasons"])
+    incident = last(diagnose_text(lines("gpu01", 0, DOWN)))
+    check(incident, data="untouched", open=False)
+    assert "Nothing in these logs says" in english(incident["data_reasons"])
 
 
 def test_an_error_of_the_server_is_called_one():
