@@ -37,7 +37,8 @@ struct rg_writer; /* an object or part being written, invisible until committed 
 struct rg_bucket_info {
     char name[64];
     struct timespec created;
-    bool hangs; /* in a list: where it is does not answer; `created` is the last known, or zero */
+    bool hangs; /* in a list: where it is does not answer, or fails; `created` is the last known, or
+                   zero */
 };
 
 struct rg_object_info {
@@ -349,8 +350,8 @@ static inline int rg_store_bucket_delete(struct rg_store *store, struct span buc
     return store->ops->bucket_delete(store, bucket, err);
 }
 
-/* All buckets in byte order of their names; free(*ret_buckets). One that hangs is not waited for.
- */
+/* All buckets in byte order of their names; free(*ret_buckets). One that hangs is not waited for,
+ * and one that fails is listed as such a one. */
 static inline int rg_store_bucket_list(struct rg_store *store, struct rg_bucket_info **ret_buckets,
                                        size_t *ret_count, struct rg_error *err)
 {

@@ -217,6 +217,10 @@ static void note_look(struct list *list, struct candidate *candidate, int rc, co
                       const struct rg_error *err)
 {
     candidate->rc = rc;
+    if (rc == -RG_STORAGE_FAULT || rc == -RG_SERVICE_UNAVAILABLE) {
+        settle(list, candidate, STEP_LEFT_ALONE); /* a dead mount, say: the others are listed */
+        return;
+    }
     /* Deleted meanwhile or no directory; or another user's, which is no bucket of ours. */
     bool is_none = rc == -RG_NO_SUCH_BUCKET || rc == -RG_ACCESS_DENIED;
     if (rc && !is_none && list->first.code == RG_OK) {

@@ -47,8 +47,8 @@
 #define RG_POSIX_TEMP_PREFIX  ".railgate-tmp-"
 #define RG_POSIX_PART_FORMAT  "%05u" /* name of a part's file */
 #define RG_POSIX_UPLOAD_FILE  "record"
-#define RG_POSIX_SIDECAR_ID   32 /* hex digits */
-#define RG_POSIX_MOUNTS_MAX   64
+#define RG_POSIX_SIDECAR_ID   32   /* hex digits */
+#define RG_POSIX_MOUNTS_MAX   1024 /* known since the start, a mount that is made anew each time */
 #define RG_POSIX_HEALTH_FILE  "health"
 #define RG_POSIX_BUCKETS_KEPT 256
 #define RG_POSIX_STRIPES      256

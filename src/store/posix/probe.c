@@ -548,7 +548,8 @@ int rg_posix_mount_get(struct rg_posix *posix, int directory_fd, struct rg_posix
     free(probed);
     if (!mount) {
         return rg_failf(err, RG_STORAGE_UNSUPPORTED,
-                        "There are more than %d mounts below the root.", RG_POSIX_MOUNTS_MAX);
+                        "There were more than %d mounts below the root since the start.",
+                        RG_POSIX_MOUNTS_MAX);
     }
     *ret_mount = mount;
     return 0;

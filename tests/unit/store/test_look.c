@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,6 +19,7 @@
 #define WELL    30u
 
 static _Atomic bool hangs;
+static _Atomic int fails; /* with this errno */
 static _Atomic unsigned inside;
 static _Atomic unsigned calls;
 
@@ -32,6 +34,11 @@ int __wrap_openat64(int directory, const char *path, int flags, mode_t mode)
             usleep(1000);
         }
         atomic_fetch_sub(&inside, 1);
+        int failure = atomic_load(&fails);
+        if (failure) {
+            errno = failure;
+            return -1;
+        }
     }
     return __real_openat64(directory, path, flags, mode);
 }
@@ -189,6 +196,27 @@ static void test_the_root_is_waited_for(void **state)
     tree_remove(&tree);
 }
 
+/* A dead mount takes no other bucket with it; what is wrong with us is told. */
+static void test_buckets_that_fail(void **state)
+{
+    static const int failures[] = {EIO, ENOTCONN, ESTALE};
+    (void)state;
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_bucket_info *buckets = NULL;
+    size_t count = 0;
+    prepare(&tree, 5);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(failures); i++) {
+        atomic_store(&fails, failures[i]);
+        assert_int_equal(list(&tree, 5), 5);
+    }
+    atomic_store(&fails, EMFILE);
+    assert_true(rg_store_bucket_list(tree.store, &buckets, &count, &err) < 0);
+    atomic_store(&fails, 0);
+    assert_int_equal(list(&tree, 5), 0);
+    tree_remove(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +224,7 @@ int main(void)
         cmocka_unit_test(test_more_buckets_hang_than_may_be_looked_at),
         cmocka_unit_test(test_lists_at_once),
         cmocka_unit_test(test_the_root_is_waited_for),
+        cmocka_unit_test(test_buckets_that_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
