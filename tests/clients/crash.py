@@ -309,7 +309,7 @@ class Run:
         self.plans = {}  # of a case: how many points a gateway passes before it, and which in it
         self.killed = {}  # point: how often
         self.trials, self.problems = 0, []
-        self.clean = self.armed = None
+        self.clean, self.armed = None, []
         self.restart()
         for path in (f"/{BUCKET}", f"/{BUCKET}/warm"):
             expect(raw.request(self.clean, "PUT", path).status == 200, path)
@@ -328,10 +328,11 @@ class Run:
 
     def arm(self, case, point):
         """Unless the case wants one that did nothing yet, it has changed something in the bucket already."""
-        self.armed = Armed(self.tree, point, [*self.options, *getattr(case, "options", ())]).start()
+        one = Armed(self.tree, point, [*self.options, *getattr(case, "options", ())]).start()
+        self.armed.append(one)
         if getattr(case, "is_warm", True):
-            expect(raw.request(self.armed, "PUT", f"/{BUCKET}/warm").status == 200, "the first request failed")
-        return self.armed
+            expect(raw.request(one, "PUT", f"/{BUCKET}/warm").status == 200, "the first request failed")
+        return one
 
     def plan(self, cases):
         """Finds out what each case passes."""
@@ -418,7 +419,7 @@ class Run:
                 self.say(self.problems[-1])
                 if len(self.problems) >= PROBLEMS_MAX:
                     return
-                self.armed.kill()
+                self.disarm()
                 self.restart()
 
     def end(self):
@@ -429,10 +430,16 @@ class Run:
         self.problems += faults.swept(self.tree, self.options, keys)
         return len(left)
 
-    def close(self):
-        for one in (self.clean, self.armed):
-            if one and one.process.poll() is None:
+    def disarm(self):
+        for one in self.armed:
+            if one.process.poll() is None:
                 one.kill()
+        self.armed.clear()
+
+    def close(self):
+        self.disarm()
+        if self.clean.process.poll() is None:
+            self.clean.kill()
 
 
 # ---- Many at once ----
@@ -504,7 +511,8 @@ def kill_in_traffic(run, numbers, most):
     """Returns how many changes were acknowledged before it died at its n-th point."""
     kinds = [Writer] * 4 + [RdmaWriter]
     seed = numbers.random()
-    one = run.armed = Armed(run.tree, f"#{numbers.randrange(most // 2, most)}", [*run.options, *RDMA]).start()
+    one = Armed(run.tree, f"#{numbers.randrange(most // 2, most)}", [*run.options, *RDMA]).start()
+    run.armed.append(one)
     writers = [kind(one, f"{run.trials}-{number}", seed) for number, kind in enumerate(kinds)]
     for writer in writers:
         writer.start()
