@@ -474,3 +474,46 @@ def test_what_is_well_is_named_and_nothing_else():
         f"LustreError: 11-0: scr-OST000{target}-osc-ffff88100aa0000: operation ost_{what} to node {A} failed: rc = {rc}"
         for target, what, rc in ((0, "read", -5), (1, "read", -5), (0, "statfs", -107), (0, "read", -2))))))["statuses"]
     assert [(one["kind"], one["number"]) for one in errors] == [("errno", -5), ("errno", -107), ("errno", -2)]
+
+
+def test_how_many_logs_make_a_pair():
+    timed_out = lines("gpu01", 0, f"LNetError: 2431:0:(o2iblnd_cb.c:3414:kiblnd_check_conns()) Timed out tx for {A}: 12 seconds")
+    alone = cluster.healthy("gpu01", OLD, "scr-OST0000", A)
+    check(last(diagnose_text(alone + timed_out)), scope="server", undecided_has="second client")
+    check(last(diagnose_text(known("gpu01", "gpu02") + timed_out)), scope="pair")
+    lost = cluster.gone("gpu01", 0, "scr-OST0000", A)
+    check(last(diagnose_text(known("gpu01", "gpu02") + lost)), scope="pair")
+    own = lines("oss1", OLD, OWN_A)
+    check(last(diagnose_text(known("gpu01") + own + lost)), scope="pair", undecided_has="second client")
+    assert "second client" not in english(last(diagnose_text(known("gpu01", "gpu02", "gpu03") + own + lost))["undecided"])
+
+
+def test_one_target_of_several_or_the_server():
+    nodes = ("gpu01", "gpu02", "gpu03")
+    text = known(*nodes) + cluster.healthy("gpu01", OLD, "scr-OST0006", A)
+    one = "".join(cluster.gone(node, 0, "scr-OST0000", A) for node in nodes)
+    check(last(diagnose_text(text + one)), scope="target", element_has="scr-OST0000", nature="storage")
+    two = one + "".join(cluster.gone(node, 1, "scr-OST0001", A) for node in nodes)
+    check(last(diagnose_text(text + two)), scope="server", element_has=A, nature="unknown")
+    # Of two servers at once it is what is between.
+    check(last(diagnose_text(known(*nodes) + lost_by(nodes, (A, B)))), scope="fabric", nature="network")
+    # A server that answers with an error is there.
+    error = "LustreError: 11-0: scr-OST000{}-osc-ffff88100aa0000: operation ost_statfs to node {} failed: rc = -107"
+    text += "".join(lines(node, 0, error.format(index, A)) for node in nodes for index in (0, 1))
+    check(last(diagnose_text(text)), scope="server", nature="server")
+
+
+def test_a_server_that_is_silent_is_not_told_to_have_forgotten():
+    forgot = lines("gpu01", 0, f"LustreError: 11-0: scr-OST0000-osc-ffff88100aa0000: operation ost_statfs to node {A} failed: rc = -107")
+    check(last(diagnose_text(forgot)), headline_has="does not know this client")
+    headline = last(diagnose_text(forgot + cluster.timed_out("gpu01", 1, "scr-OST0001", A)))["headline"]["en"]
+    assert "does not know" not in headline and "answered with an error" not in headline
+
+
+def test_racks_of_those_who_are_well(tmp_path):
+    clients = known("gpu01", "gpu02", "gpu03") + lost_by(("gpu01", "gpu02"))
+    assert last(with_hosts(tmp_path, clients, HOSTS.replace("gpu01 client r7", "gpu01 client")))["scope"] == "fabric"
+    assert last(with_hosts(tmp_path, clients, HOSTS.replace("gpu03 client r8", "gpu03 client r7")))["scope"] == "fabric"
+    servers = known("gpu01", "gpu02", "gpu03") + lost_by(("gpu01", "gpu02", "gpu03"), (A, B))
+    check(last(with_hosts(tmp_path, servers)), scope="rack", element_has="r1")
+    assert last(with_hosts(tmp_path, servers, HOSTS.replace("oss3 oss r2", "oss3 oss r1")))["scope"] == "fabric"
