@@ -256,6 +256,19 @@ static void boot_clocks_are_laid_where_most_say(void **state)
     rg_diagnosis_free(diagnosis);
 }
 
+/* Whichever is met first, the clock with a date is the one that others are laid beside. */
+static void the_clock_with_a_date_is_the_base(void **state)
+{
+    struct rg_correlation *correlation = open_one();
+    struct rg_stamp boot = {.kind = RG_STAMP_BOOT, .usec = 50 * 1000000};
+    add(correlation, &lost_row, 9, boot, "fs-OST0001", "192.0.2.1@tcp", 0);
+    add(correlation, &lost_row, 1, at(1000000), "fs-OST0001", "192.0.2.1@tcp", 0);
+    struct rg_diagnosis *diagnosis = finish(correlation);
+    assert_int_equal(at(1000000).usec, diagnosis->findings[0].axis_first);
+    assert_int_equal(at(1000000).usec, diagnosis->findings[1].axis_first);
+    rg_diagnosis_free(diagnosis);
+}
+
 static void nothing_gives_nothing(void **state)
 {
     struct rg_diagnosis *diagnosis = finish(open_one());
@@ -275,6 +288,7 @@ int main(void)
         cmocka_unit_test(clocks_laid_by_what_both_say),
         cmocka_unit_test(wall_clocks_are_laid_by_zones_only),
         cmocka_unit_test(boot_clocks_are_laid_where_most_say),
+        cmocka_unit_test(the_clock_with_a_date_is_the_base),
         cmocka_unit_test(nothing_gives_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
