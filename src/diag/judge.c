@@ -798,18 +798,58 @@ static void attach_context(struct rg_correlation *correlation)
     }
 }
 
+/* Who speaks of whom as of a peer, in order: settling the map asks for one target after the other.
+ * What it merges meanwhile are peers that have found their host and that it asks for no more. */
+struct spoken {
+    uint64_t *pairs;
+    size_t count;
+};
+
+static int compare_pairs(const void *a, const void *b)
+{
+    const uint64_t *x = a;
+    const uint64_t *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+static uint64_t pair_of(rg_host_id host, rg_host_id peer)
+{
+    return (uint64_t)host << 32 | peer;
+}
+
 static bool speaks_of(void *context, rg_host_id host, rg_host_id peer)
 {
-    struct rg_correlation *correlation = context;
+    const struct spoken *spoken = context;
+    uint64_t pair = pair_of(host, peer);
+    return bsearch(&pair, spoken->pairs, spoken->count, sizeof(pair), compare_pairs) != NULL;
+}
+
+static bool settle_map(struct rg_correlation *correlation)
+{
     struct rg_map *map = &correlation->map;
-    for (uint32_t i = 0; i < correlation->run_count; i++) {
+    rg_autofree uint64_t *pairs = calloc(correlation->run_count + 1, sizeof(*pairs));
+    if (!pairs) {
+        return false;
+    }
+    struct spoken spoken = {.pairs = pairs};
+    struct rg_words clients = {0};
+    bool ok = true;
+    for (uint32_t i = 0; i < correlation->run_count && ok; i++) {
         const struct rg_run *run = &correlation->runs[i];
-        if (run->nid && run->nid != run->nid_local && rg_map_resolve(map, run->speaker) == host &&
-            rg_map_host_of_nid(map, run->nid) == peer) {
-            return true;
+        if (run->nid && run->nid != run->nid_local) {
+            pairs[spoken.count++] =
+                pair_of(rg_map_resolve(map, run->speaker), rg_map_host_of_nid(map, run->nid));
+        }
+        if (run->nid && run->trait.flags & RG_TRAIT_CLIENT) {
+            ok = rg_words_add(&clients, run->nid);
         }
     }
-    return false;
+    if (ok) {
+        qsort(pairs, spoken.count, sizeof(*pairs), compare_pairs);
+        rg_map_settle(map, clients.items, clients.count, speaks_of, &spoken);
+    }
+    free(clients.items);
+    return ok;
 }
 
 bool rg_judge(struct rg_correlation *correlation, int *ret_count)
@@ -819,20 +859,9 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
     }
     rg_autofree struct by_element *list = calloc(correlation->run_count + 1, sizeof(*list));
     rg_autofree int *number_of_root = calloc(correlation->run_count + 1, sizeof(*number_of_root));
-    if (!list || !number_of_root) {
+    if (!list || !number_of_root || !settle_map(correlation)) {
         return false;
     }
-    struct rg_words distinct = {0};
-    for (uint32_t i = 0; i < correlation->run_count; i++) {
-        const struct rg_run *run = &correlation->runs[i];
-        if (run->trait.flags & RG_TRAIT_CLIENT && run->nid && !rg_words_add(&distinct, run->nid)) {
-            free(distinct.items);
-            return false;
-        }
-    }
-    rg_map_settle(&correlation->map, distinct.items, distinct.count, speaks_of, correlation);
-    free(distinct.items);
-
     size_t count = 0;
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         struct rg_run *run = &correlation->runs[i];

@@ -307,15 +307,20 @@ void rg_map_tell(struct rg_map *map, const struct rg_told_host *told)
     }
 }
 
-/* A target that one host alone speaks for, and that clients know at one NID alone. */
-static void bind_servers(struct rg_map *map)
+/* A target that one host alone speaks for, and that clients know at one NID alone: not where that
+ * host speaks of the NID as of a peer's, such as of the server it took the target over from. */
+static void bind_servers(struct rg_map *map, rg_map_speaks_of *speaks_of, void *context)
 {
     for (uint32_t i = 1; i < map->target_count; i++) {
         struct rg_map_target *target = &map->targets[i];
-        if (target->speakers == 1 && target->served_count == 1 && target->kind != RG_TARGET_NONE &&
-            rg_map_host(map, rg_map_host_of_nid(map, target->served[0].nid))->seen_by !=
-                target->speaker) {
-            rg_map_owns(map, target->speaker, target->served[0].nid, true);
+        if (target->speakers != 1 || target->served_count != 1 || target->kind == RG_TARGET_NONE) {
+            continue;
+        }
+        rg_host_id speaker = rg_map_resolve(map, target->speaker);
+        rg_host_id other = rg_map_host_of_nid(map, target->served[0].nid);
+        if (rg_map_resolve(map, map->hosts[other].seen_by) != speaker &&
+            !speaks_of(context, speaker, other)) {
+            rg_map_owns(map, speaker, target->served[0].nid, true);
         }
     }
 }
@@ -351,7 +356,7 @@ static void bind_last_server(struct rg_map *map, rg_map_speaks_of *speaks_of, vo
 void rg_map_settle(struct rg_map *map, const rg_word *client_nids, size_t count,
                    rg_map_speaks_of *speaks_of, void *context)
 {
-    bind_servers(map);
+    bind_servers(map, speaks_of, context);
     rg_word unbound = 0;
     size_t unbound_count = 0;
     for (size_t i = 0; i < count; i++) {
@@ -370,7 +375,8 @@ void rg_map_settle(struct rg_map *map, const rg_word *client_nids, size_t count,
             nameless_count++;
         }
     }
-    if (unbound_count == 1 && nameless_count == 1) {
+    if (unbound_count == 1 && nameless_count == 1 &&
+        !speaks_of(context, nameless, rg_map_host_of_nid(map, unbound))) {
         rg_map_owns(map, nameless, unbound, true);
     }
     bind_last_server(map, speaks_of, context);

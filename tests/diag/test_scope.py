@@ -147,6 +147,23 @@ def test_failover_is_told_from_the_new_address():
           headline_has="192.0.2.12")
 
 
+TIMED_OUT = "LNetError: 3122:0:(o2iblnd_cb.c:3386:kiblnd_check_conns()) Timed out RDMA with {} (5): c: 6, oc: 0, rc: 8"
+
+
+def test_the_only_client_is_not_the_one_it_complains_of():
+    """To an OSS, an MDS is a client, too."""
+    mds = "192.0.2.20@o2ib"
+    seen = cluster.healthy("gpu01", OLD, "scr-OST0000", A)
+    dead = cluster.silent_client("oss1", 5, "scr-OST0001", "scr-MDT0000-mdtlov_UUID", mds)
+    found = diagnose_text(seen + cluster.line("gpu01", 0, TIMED_OUT.format(mds)) + dead)
+    assert f"{mds} is taken to be" not in english(found["assumptions"])
+    check(last(found), scope="pair", element_has=mds)
+    assert "fault of its own" not in last(found)["headline"]["en"]
+    # Of somebody else: nothing speaks against it.
+    found = diagnose_text(seen + cluster.line("gpu01", 0, TIMED_OUT.format(B)) + dead)
+    assert f"{mds} is taken to be gpu01" in english(found["assumptions"])
+
+
 def test_two_faults_at_once_are_two_incidents():
     text = known("gpu01", "gpu02", "gpu03", "gpu04")
     for node in ("gpu02", "gpu03", "gpu04"):

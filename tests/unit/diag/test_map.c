@@ -1,0 +1,103 @@
+/*
+ * The map's eliminations: which NID is given to which host when only one is left, and what speaks
+ * against it.
+ */
+#include "diag/map.h"
+
+#include "test.h"
+
+/* The one host that speaks of another. */
+struct spoken {
+    rg_host_id host;
+    rg_host_id peer;
+};
+
+static bool speaks_of(void *context, rg_host_id host, rg_host_id peer)
+{
+    const struct spoken *spoken = context;
+    return host == spoken->host && peer == spoken->peer;
+}
+
+struct fixture {
+    struct rg_pool pool;
+    struct rg_map map;
+    rg_word nid; /* nobody's */
+    rg_host_id client;
+    rg_host_id server;
+    rg_host_id peer; /* the host of the NID, until it is given to another */
+};
+
+static void open_map(struct fixture *ret_fixture)
+{
+    struct rg_map *map = &ret_fixture->map;
+    assert_true(rg_pool_init(&ret_fixture->pool));
+    assert_true(rg_map_init(map, &ret_fixture->pool));
+    ret_fixture->nid = rg_map_nid(map, RG_SPAN_LITERAL("192.0.2.81@o2ib"));
+    ret_fixture->client = rg_map_host_of_node(map, 1, "gpu01");
+    ret_fixture->server = rg_map_host_of_node(map, 2, "oss1");
+    map->hosts[ret_fixture->client].client = true;
+    map->hosts[ret_fixture->server].server = true;
+    ret_fixture->peer = rg_map_host_of_nid(map, ret_fixture->nid);
+    assert_true(ret_fixture->peer != ret_fixture->client &&
+                ret_fixture->peer != ret_fixture->server);
+}
+
+static void close_map(struct fixture *fixture)
+{
+    rg_map_free(&fixture->map);
+    rg_pool_free(&fixture->pool);
+}
+
+/* Who has the NID at last: the one target's only speaker, unless it speaks of it itself. */
+static rg_host_id settle_target(struct fixture *fixture, rg_host_id speaks)
+{
+    struct rg_map *map = &fixture->map;
+    rg_word target = rg_pool_add(map->pool, RG_SPAN_LITERAL("scr-OST0001"));
+    rg_map_served(map, target, RG_TARGET_OST, 1, fixture->nid, fixture->client, 1);
+    rg_map_speaks(map, target, RG_TARGET_OST, 1, fixture->server);
+    struct spoken spoken = {speaks, fixture->peer};
+    rg_map_settle(map, NULL, 0, speaks_of, &spoken);
+    return rg_map_host_of_nid(map, fixture->nid);
+}
+
+static void a_server_does_not_have_the_nid_that_it_speaks_of(void **state)
+{
+    struct fixture fixture;
+    open_map(&fixture);
+    assert_int_equal(fixture.peer, settle_target(&fixture, fixture.server));
+    assert_false(fixture.map.hosts[fixture.server].inferred);
+    close_map(&fixture);
+    open_map(&fixture);
+    assert_int_equal(fixture.server, settle_target(&fixture, fixture.client));
+    assert_true(fixture.map.hosts[fixture.server].inferred);
+    close_map(&fixture);
+}
+
+static rg_host_id settle_client(struct fixture *fixture, rg_host_id speaks)
+{
+    struct spoken spoken = {speaks, fixture->peer};
+    rg_map_settle(&fixture->map, &fixture->nid, 1, speaks_of, &spoken);
+    return rg_map_host_of_nid(&fixture->map, fixture->nid);
+}
+
+static void a_client_does_not_have_the_nid_that_it_speaks_of(void **state)
+{
+    struct fixture fixture;
+    open_map(&fixture);
+    assert_int_equal(fixture.peer, settle_client(&fixture, fixture.client));
+    assert_false(fixture.map.hosts[fixture.client].inferred);
+    close_map(&fixture);
+    open_map(&fixture);
+    assert_int_equal(fixture.client, settle_client(&fixture, fixture.server));
+    assert_true(fixture.map.hosts[fixture.client].inferred);
+    close_map(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_server_does_not_have_the_nid_that_it_speaks_of),
+        cmocka_unit_test(a_client_does_not_have_the_nid_that_it_speaks_of),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
