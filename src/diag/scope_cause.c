@@ -150,6 +150,42 @@ void rg_scope_planned(struct rg_view *view)
     free(targets.items);
 }
 
+static bool speaks_of(struct rg_correlation *correlation, rg_host_id host, rg_host_id peer)
+{
+    struct rg_map *map = &correlation->map;
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        const struct rg_run *run = &correlation->runs[i];
+        if (run->nid && run->nid != run->nid_local && rg_map_resolve(map, run->speaker) == host &&
+            rg_map_host_of_nid(map, run->nid) == peer) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where the target that started was lost, when that is certainly another host than the one it
+ * started on: 0 else. An address that nobody is known to have may be the starting host's own. */
+static rg_word find_former_nid(struct rg_view *view, rg_host_id host)
+{
+    rg_host_id refused = host;
+    for (size_t i = 0; i < view->run_count; i++) {
+        const struct rg_run *run = view->runs[i];
+        if (run->effect != RG_EFFECT_LOST || !run->nid || run->target != view->cause->target ||
+            run->target_kind == RG_TARGET_MGS) {
+            continue;
+        }
+        rg_host_id former = rg_map_host_of_nid(&view->correlation->map, run->nid);
+        if (former == 0 || former == host || former == refused) {
+            continue;
+        }
+        if (rg_view_host(view, former)->node || speaks_of(view->correlation, host, former)) {
+            return run->nid;
+        }
+        refused = former;
+    }
+    return 0;
+}
+
 void rg_scope_restart(struct rg_view *view)
 {
     const struct rg_run *cause = view->cause;
@@ -157,14 +193,22 @@ void rg_scope_restart(struct rg_view *view)
     struct rg_words targets = {0};
     size_t count = rg_view_targets_of(view, host, &targets);
     bool reboot = rg_row_is(cause->row, "K-BOOT");
-    if (!rg_view_is_server(view, host)) {
+    rg_word former = cause->target ? find_former_nid(view, host) : 0;
+    if (former) {
+        view->incident->nature = RG_NATURE_SERVER;
+        rg_view_set_scope(view, RG_SCOPE_SERVER, former);
+        rg_view_headline(view, RG_PHRASE_HEAD_FAILOVER, cause->target, former,
+                         rg_view_full_name(view, host));
+    } else if (!rg_view_is_server(view, host)) {
         rg_view_set_scope(view, RG_SCOPE_NODE, rg_view_name(view, host));
     } else if (count == 1 && !reboot) {
         rg_view_set_scope(view, RG_SCOPE_TARGET, targets.items[0]);
     } else {
         rg_view_set_scope(view, RG_SCOPE_SERVER, rg_view_full_name(view, host));
     }
-    rg_view_headline(view, RG_PHRASE_HEAD_RESTART, view->incident->element, 0, 0);
+    if (!former) {
+        rg_view_headline(view, RG_PHRASE_HEAD_RESTART, view->incident->element, 0, 0);
+    }
     rg_view_say(view, &view->incident->evidence, RG_PHRASE_EV_STARTED, rg_view_name(view, host),
                 rg_view_what_it_said(view, cause), 0);
     free(targets.items);

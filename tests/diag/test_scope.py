@@ -164,6 +164,29 @@ def test_the_only_client_is_not_the_one_it_complains_of():
     assert f"{mds} is taken to be gpu01" in english(found["assumptions"])
 
 
+def test_a_target_that_was_taken_over_was_not_lost_at_its_new_server():
+    lost = cluster.gone("gpu01", 0, "scr-OST0001", A)
+    started = cluster.line("oss2", 30, "Lustre: scr-OST0001: Will be in recovery for at least 2:30, or until 1 client reconnects")
+    own = cluster.line("oss1", OLD, f"LNet: Added LNI {A} [8/256/0/180]")
+    # The new server complains of the old one, however long before; or the old one's own log says whose address it is.
+    for before in (cluster.line("oss2", 3, TIMED_OUT.format(A)), cluster.line("oss2", OLD, TIMED_OUT.format(A)),
+                   own + cluster.line("oss2", 3, TIMED_OUT.format(A)), own):
+        found = diagnose_text(before + lost + started)
+        assert "is taken to be" not in english(found["assumptions"])
+        incident = last(found)
+        check(incident, cause="RC-START", scope="server", element_has=A, nature="server", next_has=f"timeout 5 lctl ping {A}",
+              headline_has=f"scr-OST0001 moved from {A} to oss2")
+        assert f"{A}에서 oss2" in incident["headline"]["ko"]
+    # It complains of nobody, or of another: the address is its own as far as anybody knows.
+    for before in ("", cluster.line("oss2", OLD, TIMED_OUT.format(B))):
+        found = diagnose_text(before + lost + started)
+        assert f"{A} is taken to be oss2" in english(found["assumptions"])
+        check(last(found), scope="target", element_has="scr-OST0001", headline_has="scr-OST0001 restarted or was mounted again")
+    # Another target was lost there.
+    found = diagnose_text(own + lost + started.replace("OST0001", "OST0002"))
+    assert "moved" not in last(found)["headline"]["en"]
+
+
 def test_two_faults_at_once_are_two_incidents():
     text = known("gpu01", "gpu02", "gpu03", "gpu04")
     for node in ("gpu02", "gpu03", "gpu04"):
