@@ -10,6 +10,7 @@
 #include "diag/lustre.h"
 #include "diag/scope.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,13 +221,33 @@ static void judge_data(struct rg_view *view)
     free(waited.items);
 }
 
-/* An answer that says so; NULL when there is none. */
-static const struct rg_run *find_failed_write(const struct rg_view *view)
+/* After the latest of these answers the client said that it sends the data again. */
+static bool was_sent_again(const struct rg_view *view, const struct rg_run *write)
 {
     for (size_t i = 0; i < view->run_count; i++) {
         const struct rg_run *run = view->runs[i];
+        bool same = write->target ? run->target == write->target : run->nid == write->nid;
+        if (same && run->node == write->node && run->rc == write->rc &&
+            run->order_last > write->order_last && rg_row_is(run->row, "PT-REDO")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The server's answer that says so; NULL when there is none, or the logs say that it was mended. */
+static const struct rg_run *find_failed_write(const struct rg_view *view)
+{
+    bool told = view->incident->data != RG_DATA_UNTOUCHED;
+    for (size_t i = 0; i < view->run_count; i++) {
+        const struct rg_run *run = view->runs[i];
         const char *operation = rg_pool_text(&view->correlation->pool, run->operation);
-        if (rg_row_is(run->row, "PT-STATUS") && strcmp(operation, "ost_write") == 0) {
+        if (!rg_row_is(run->row, "PT-STATUS") || strcmp(operation, "ost_write") != 0) {
+            continue;
+        }
+        /* Those belong to the connection: once it is back, Lustre sends the request again. */
+        bool reconnects = run->rc == -ENOTCONN || run->rc == -ENODEV;
+        if (!(reconnects && told) && !was_sent_again(view, run)) {
             return run;
         }
     }
@@ -237,9 +258,6 @@ static const struct rg_run *find_failed_write(const struct rg_view *view)
 static void judge_delay(struct rg_view *view)
 {
     struct rg_incident *incident = view->incident;
-    if (incident->data != RG_DATA_UNTOUCHED) {
-        return;
-    }
     for (size_t i = 0; i < view->run_count; i++) {
         const struct rg_run *run = view->runs[i];
         if (rg_row_is(run->row, "CK-WRITE") || rg_row_is(run->row, "CK-READ") ||
@@ -256,11 +274,27 @@ static void judge_delay(struct rg_view *view)
             return;
         }
     }
+}
+
+/* What neither lost a connection nor waited may have come to harm all the same; and a write that
+ * the server refused may be given up though others waited and went on. */
+static void judge_writes(struct rg_view *view)
+{
+    struct rg_incident *incident = view->incident;
+    if (incident->data == RG_DATA_LOST) {
+        return;
+    }
+    if (incident->data == RG_DATA_UNTOUCHED) {
+        judge_delay(view);
+    }
     const struct rg_run *write = find_failed_write(view);
     if (write) {
         incident->data = RG_DATA_UNKNOWN;
+        incident->self_healed = false;
         rg_view_say(view, &incident->data_reasons, RG_PHRASE_DATA_WRITE_FAILED,
                     write->target ? write->target : write->nid, 0, 0);
+    }
+    if (incident->data != RG_DATA_UNTOUCHED) {
         return;
     }
     const struct rg_run *cause = view->cause;
@@ -376,7 +410,7 @@ bool rg_verdict(struct rg_correlation *correlation, int number, struct rg_incide
     rg_scope_say_endings(&view);
     rg_scope_say_patterns(&view);
     judge_data(&view);
-    judge_delay(&view);
+    judge_writes(&view);
     judge_urgency(&view);
     fill_causes(&view);
     say_users(&view);

@@ -376,12 +376,65 @@ def test_a_write_that_failed_is_not_untouched():
     check(incident, data="unknown", urgency="high")
     assert "a write to scr-OST0000 with an error" in english(incident["data_reasons"])
     assert last(diagnose_text(answer("ost_read")))["data"] == "untouched"
-    # Sent again: that says what became of it. Lost and back: so does that.
-    again = lines("gpu01", 1, "LustreError: 2106:0:(osc_request.c:2245:osc_brw_redo_request()) @@@ redo for recoverable error -5  "
-                  f"req@ffff88 x1849/t0(0) o4->scr-OST0000-osc-ffff88100aa0000@{A}:6/4 lens 488/416 e 0 to 0 dl 0 ref 2 fl "
-                  "Interpret:ReMQU/600/0 rc -5/-5")
-    check(last(diagnose_text(answer("ost_write") + again)), data="delayed")
-    check(last(diagnose_text(answer("ost_write", -19) + cluster.healthy("gpu01", 1, "scr-OST0000", A))), data="delayed")
+
+
+def failed_write(rc, target="scr-OST0000", node="gpu01", at=0):
+    return lines(node, at, f"LustreError: 11-0: {target}-osc-ffff88100aa0000: operation ost_write to node {A} failed: rc = {rc}")
+
+
+def write_again(rc, target="scr-OST0000", node="gpu01", at=1):
+    return lines(node, at, f"LustreError: 2106:0:(osc_request.c:2245:osc_brw_redo_request()) @@@ redo for recoverable error {rc}  "
+                 f"req@ffff88 x1849/t0(0) o4->{target}-osc-ffff88100aa0000@{A}:6/4 lens 488/416 e 0 to 0 dl 0 ref 2 fl "
+                 f"Interpret:ReMQU/600/0 rc {rc}/{rc}")
+
+
+FAILED_WRITE = "The server answered a write to scr-OST0000 with an error"
+
+
+def test_a_connection_that_is_back_does_not_mend_a_write_that_failed():
+    back = cluster.healthy("gpu01", 1, "scr-OST0000", A)
+    for text in (failed_write(-28) + back, failed_write(-5) + back, failed_write(-5) + write_again(-5) + back + failed_write(-28, at=3),
+                 failed_write(-28) + cluster.healthy("gpu01", 1, "scr-OST0001", A)):
+        incident = last(diagnose_text(text))
+        check(incident, data="unknown", urgency="high", self_healed=False, open=False)
+        reasons = {part: " ".join(phrase[part] for phrase in incident["data_reasons"]) for part in ("en", "ko")}
+        assert "went on after 1 s; nothing was evicted" in reasons["en"] and FAILED_WRITE in reasons["en"]
+        assert "대기한 후 재개되었으며" in reasons["ko"] and "쓰기에 오류로 응답했습니다" in reasons["ko"]
+    # Lustre sends it again by itself after those, once it is connected.
+    for rc in (-107, -19):
+        incident = last(diagnose_text(failed_write(rc) + back))
+        check(incident, data="delayed", urgency="low", self_healed=True)
+        assert FAILED_WRITE not in english(incident["data_reasons"])
+        check(last(diagnose_text(failed_write(rc))), data="unknown")
+    incident = last(diagnose_text(failed_write(-5).replace("ost_write", "ost_read") + back))
+    check(incident, data="delayed", urgency="low", self_healed=True)
+    # Where operations still wait, both are so; what is lost is lost.
+    incident = last(diagnose_text(failed_write(-28) + cluster.lost("gpu01", 1, "scr-OST0000", A)))
+    check(incident, data="unknown", urgency="high", open=True)
+    assert "Operations wait for scr-OST0000" in english(incident["data_reasons"]) and FAILED_WRITE in english(incident["data_reasons"])
+    check(last(diagnose_text(failed_write(-28) + cluster.evicted("gpu01", 1, "scr-OST0000"))), data="lost", urgency="critical")
+
+
+def test_a_request_that_is_sent_again_mends_no_other_that_failed():
+    # That very write: that says what became of it.
+    for rc in (-5, -30):
+        incident = last(diagnose_text(failed_write(rc) + write_again(rc)))
+        check(incident, data="delayed")
+        assert english(incident["data_reasons"]) == "Lustre sent the data again by itself."
+    old = lines("gpu01", 0, f"LustreError: 11-0: an error occurred while communicating with {A}. The ost_write operation failed with -5")
+    check(last(diagnose_text(old + write_again(-5))), data="delayed")
+    damaged = lines("gpu01", 1, f"LustreError: 133-1: scr-OST0000-osc-ffff88: BAD {{}} CHECKSUM: from {A} inode "
+                                "[0x200000401:0x5:0x0] object 0x0:1234 extent [0-1048575], client aa/aa, server bb, cksum_type 4")
+    bulk = lines("oss1", 1, "Lustre: scr-OST0000: Bulk IO write error with 939243e4-2f54 (at 192.0.2.105@o2ib), client will retry: rc = -110")
+    # Another error, another target, another client, another request; before the write failed once more.
+    for text in (failed_write(-28) + write_again(-5), failed_write(-5) + write_again(-5, "scr-OST0001"),
+                 failed_write(-5) + write_again(-5, node="gpu02"), failed_write(-28) + damaged.format("READ"),
+                 failed_write(-28) + damaged.format("WRITE"), failed_write(-28) + bulk,
+                 failed_write(-5) + write_again(-5) + failed_write(-5, at=2)):
+        incident = last(diagnose_text(text))
+        check(incident, data="unknown", urgency="high", self_healed=False)
+        assert "sent the data again by itself" in english(incident["data_reasons"])
+        assert FAILED_WRITE in english(incident["data_reasons"])
 
 
 def test_each_wait_is_told_and_the_longest_of_them():
