@@ -194,6 +194,7 @@ static void add_to_run(struct rg_correlation *correlation, struct rg_run *run,
     run->network_error |= fresh->network_error;
     run->sent_delay |= fresh->sent_delay;
     run->slow_reply |= fresh->slow_reply;
+    run->write_failed |= fresh->write_failed;
     if (run->quote_count < RG_RUN_QUOTES && !record->recalled) {
         rg_word word = quote(correlation, record);
         for (size_t i = 0; i < run->quote_count; i++) {
@@ -329,6 +330,7 @@ static const struct rg_row_facts *facts_of(struct rg_correlation *correlation,
             .command = rg_row_is(event->row, "ML-CMDERR"),
             .mount = rg_row_is(event->row, "BE-MOUNT"),
             .skipped = rg_row_is(event->row, "LOG-SKIPPED"),
+            .status = rg_row_is(event->row, "PT-STATUS"),
         };
     }
     return facts;
@@ -417,6 +419,7 @@ void rg_correlation_add(struct rg_correlation *correlation, const struct rg_even
         .network_error = facts->request && detail_has(event, "failed due to network error"),
         .sent_delay = facts->request && detail_has(event, "timed out for sent delay"),
         .slow_reply = facts->request && detail_has(event, "timed out for slow reply"),
+        .write_failed = facts->status && rg_span_is(event->operation, "ost_write"),
         .number = event->number,
         .number_of = event->number_of,
         .first = bounded(record->stamp),

@@ -77,6 +77,7 @@ struct rg_row_facts {
     bool command; /* ML-CMDERR */
     bool mount;   /* BE-MOUNT */
     bool skipped; /* LOG-SKIPPED */
+    bool status;  /* PT-STATUS */
 };
 
 #define RG_ROW_FACTS 512 /* a power of two */
@@ -108,6 +109,7 @@ struct rg_run {
     bool network_error; /* the three endings of a request */
     bool sent_delay;
     bool slow_reply;
+    bool write_failed; /* the server answered one with an error; `operation` is only the first's */
     int64_t number;
     int64_t number_of;
     uint64_t xids[RG_RUN_XIDS]; /* of the first requests */

@@ -241,8 +241,7 @@ static const struct rg_run *find_failed_write(const struct rg_view *view)
     bool told = view->incident->data != RG_DATA_UNTOUCHED;
     for (size_t i = 0; i < view->run_count; i++) {
         const struct rg_run *run = view->runs[i];
-        const char *operation = rg_pool_text(&view->correlation->pool, run->operation);
-        if (!rg_row_is(run->row, "PT-STATUS") || strcmp(operation, "ost_write") != 0) {
+        if (!run->write_failed) {
             continue;
         }
         /* Those belong to the connection: once it is back, Lustre sends the request again. */

@@ -406,7 +406,12 @@ def test_a_connection_that_is_back_does_not_mend_a_write_that_failed():
         check(incident, data="delayed", urgency="low", self_healed=True)
         assert FAILED_WRITE not in english(incident["data_reasons"])
         check(last(diagnose_text(failed_write(rc))), data="unknown")
-    incident = last(diagnose_text(failed_write(-5).replace("ost_write", "ost_read") + back))
+    # A read and a write that fail alike are told together.
+    read = failed_write(-5).replace("ost_write", "ost_read")
+    for both in (read + failed_write(-5), failed_write(-5) + read):
+        check(last(diagnose_text(both)), data="unknown")
+        check(last(diagnose_text(both + back)), data="unknown", urgency="high", self_healed=False)
+    incident = last(diagnose_text(read + back))
     check(incident, data="delayed", urgency="low", self_healed=True)
     # Where operations still wait, both are so; what is lost is lost.
     incident = last(diagnose_text(failed_write(-28) + cluster.lost("gpu01", 1, "scr-OST0000", A)))
