@@ -362,8 +362,7 @@ bool rg_exchange_give_up(struct rg_exchange *exchange, bool *ret_answered)
 bool rg_exchange_is_held(struct rg_exchange *exchange)
 {
     lock(exchange);
-    bool held = exchange->dispatched && !exchange->returned && !exchange->given_up &&
-                rg_clock_ns() < exchange->held_ns;
+    bool held = !exchange->returned && !exchange->given_up && rg_clock_ns() < exchange->held_ns;
     unlock(exchange);
     return held;
 }

@@ -26,7 +26,14 @@
 struct known {
     char name[RG_BUCKET_NAME_MAX + 1]; /* empty: the place is free */
     struct timespec created;           /* all zero: not known */
-    unsigned hanging;                  /* looks that do not come back */
+    unsigned hanging;                  /* looks that do not come back, */
+    uint64_t mount;                    /* of which mount; 0: the table had none */
+};
+
+/* A bucket that is a mount, or becomes one when it is looked at. */
+struct mounted {
+    char name[RG_BUCKET_NAME_MAX + 1];
+    uint64_t id;
 };
 
 /* What stays from one list to the next; with a thread that hangs it outlives the store. */
@@ -35,10 +42,11 @@ struct rg_posix_looks {
     unsigned references; /* the store's, and one for each list */
     int root;
     dev_t device;
-    size_t hanging;
+    size_t hanging;   /* looks that do not come back */
+    size_t under_way; /* looks that may be given up, those included */
     bool table_is_known;
     size_t mounted_count;
-    char mounted[RG_STORE_MOUNTS_MAX][RG_BUCKET_NAME_MAX + 1]; /* buckets that are mounts */
+    struct mounted mounted[2 * RG_STORE_MOUNTS_MAX];
     size_t oldest; /* of those known, the next to be replaced */
     struct known known[KNOWN_MAX];
 };
@@ -58,7 +66,9 @@ struct looker {
     struct list *list;
     size_t at; /* the candidate; SIZE_MAX: none, or no thread */
     uint64_t begun_ns;
+    bool counted; /* in looks->under_way */
     bool given_up;
+    uint64_t mount; /* that it looks into */
 };
 
 struct list {
@@ -72,8 +82,8 @@ struct list {
     size_t settled; /* done or left alone */
     unsigned running;
     unsigned given_up;
-    struct rg_error first; /* why the list fails */
-    struct looker lookers[HANGING_MAX];
+    struct rg_error first;                  /* why the list fails */
+    struct looker lookers[HANGING_MAX + 1]; /* the last for what cannot be given up */
     size_t looker_count;
 };
 
@@ -139,39 +149,69 @@ static struct known *take_place(struct rg_posix_looks *looks, const char *name)
     return known;
 }
 
+static const struct mounted *find_mounted(const struct rg_posix_looks *looks, const char *name)
+{
+    for (size_t i = 0; i < looks->mounted_count; i++) {
+        if (strcmp(looks->mounted[i].name, name) == 0) {
+            return &looks->mounted[i];
+        }
+    }
+    return NULL;
+}
+
+static uint64_t mount_of(const struct rg_posix_looks *looks, const char *name)
+{
+    const struct mounted *mounted = find_mounted(looks, name);
+    return mounted ? mounted->id : 0;
+}
+
 /* Unless it is sure that the bucket stands on the root's own mount. */
 static bool may_give_up(struct rg_posix_looks *looks, const char *name)
 {
-    for (size_t i = 0; i < looks->mounted_count; i++) {
-        if (strcmp(looks->mounted[i], name) == 0) {
-            return true;
-        }
-    }
-    return !looks->table_is_known || find_known(looks, name);
+    return !looks->table_is_known || find_mounted(looks, name) || find_known(looks, name);
 }
 
+/* What cannot be given up is always looked at. */
 static bool may_look(struct rg_posix_looks *looks, const char *name)
 {
-    if (looks->hanging == 0) {
+    if (looks->hanging == 0 || !may_give_up(looks, name)) {
         return true;
     }
     const struct known *known = find_known(looks, name);
-    return looks->hanging < HANGING_MAX && !(known && known->hanging);
+    return looks->under_way < HANGING_MAX && !(known && known->hanging);
+}
+
+/* What hung in a mount that is gone says nothing of what is there now. */
+static void forget_hanging(struct rg_posix_looks *looks)
+{
+    for (size_t i = 0; i < KNOWN_MAX; i++) {
+        struct known *known = &looks->known[i];
+        if (known->hanging && known->mount != mount_of(looks, known->name)) {
+            known->hanging = 0;
+        }
+    }
+}
+
+static void learn(struct rg_posix_looks *looks, const struct rg_store_mount *mounts, size_t count)
+{
+    for (size_t i = 0; i < count && looks->mounted_count < RG_ARRAY_LENGTH(looks->mounted); i++) {
+        if (!strchr(mounts[i].path, '/')) {
+            struct mounted *mounted = &looks->mounted[looks->mounted_count++];
+            snprintf(mounted->name, sizeof mounted->name, "%s", mounts[i].path);
+            mounted->id = mounts[i].id;
+        }
+    }
 }
 
 /* With the lock not held. */
-void rg_posix_looks_learn(struct rg_posix_looks *looks, const struct rg_store_mount *mounts,
-                          size_t count, size_t left_out)
+void rg_posix_looks_learn(struct rg_posix_looks *looks, const struct rg_posix_mount_table *table)
 {
     RG_MUST(pthread_mutex_lock(&looks->mutex));
-    looks->table_is_known = left_out == 0;
+    looks->table_is_known = table->left_out == 0;
     looks->mounted_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!strchr(mounts[i].path, '/')) {
-            snprintf(looks->mounted[looks->mounted_count++], sizeof looks->mounted[0], "%s",
-                     mounts[i].path);
-        }
-    }
+    learn(looks, table->mounts, table->count);
+    learn(looks, table->triggers, table->trigger_count);
+    forget_hanging(looks);
     RG_MUST(pthread_mutex_unlock(&looks->mutex));
 }
 
@@ -217,7 +257,7 @@ static void note_look(struct list *list, struct candidate *candidate, int rc, co
                       const struct rg_error *err)
 {
     candidate->rc = rc;
-    if (rc == -RG_STORAGE_FAULT || rc == -RG_SERVICE_UNAVAILABLE) {
+    if (rc == -RG_STORAGE_FAULT || rc == -RG_SERVICE_UNAVAILABLE || rc == -RG_STORAGE_HUNG) {
         settle(list, candidate, STEP_LEFT_ALONE); /* a dead mount, say: the others are listed */
         return;
     }
@@ -238,27 +278,35 @@ static void note_look(struct list *list, struct candidate *candidate, int rc, co
     settle(list, candidate, STEP_DONE);
 }
 
-/* A look that was left alone has come back. */
-static void note_return(struct list *list, const char *name)
+/* A look is over; one that was left alone may have found another mount there meanwhile. */
+static void note_return(struct looker *looker, const char *name)
 {
-    struct rg_posix_looks *looks = list->looks;
+    struct rg_posix_looks *looks = looker->list->looks;
     RG_MUST(pthread_mutex_lock(&looks->mutex));
-    struct known *known = find_known(looks, name);
-    if (known && known->hanging) {
-        known->hanging--;
+    looks->under_way -= looker->counted;
+    if (looker->given_up) {
+        struct known *known = find_known(looks, name);
+        if (known && known->hanging && known->mount == looker->mount) {
+            known->hanging--;
+        }
+        looks->hanging--;
     }
-    looks->hanging--;
     RG_MUST(pthread_mutex_unlock(&looks->mutex));
 }
 
 /* The next that may be looked at; what may not is left alone. NULL: there is none. */
-static struct candidate *next_candidate(struct list *list)
+static struct candidate *next_candidate(struct looker *looker)
 {
+    struct list *list = looker->list;
+    struct rg_posix_looks *looks = list->looks;
     while (list->next < list->count) {
         struct candidate *candidate = &list->candidates[list->next++];
-        RG_MUST(pthread_mutex_lock(&list->looks->mutex));
-        bool may = may_look(list->looks, candidate->name);
-        RG_MUST(pthread_mutex_unlock(&list->looks->mutex));
+        RG_MUST(pthread_mutex_lock(&looks->mutex));
+        bool may = may_look(looks, candidate->name);
+        looker->counted = may && may_give_up(looks, candidate->name);
+        looks->under_way += looker->counted;
+        looker->mount = mount_of(looks, candidate->name);
+        RG_MUST(pthread_mutex_unlock(&looks->mutex));
         if (may) {
             return candidate;
         }
@@ -273,7 +321,7 @@ static void *run_looker(void *argument)
     struct list *list = looker->list;
     struct candidate *candidate;
     RG_MUST(pthread_mutex_lock(&list->mutex));
-    while (!looker->given_up && (candidate = next_candidate(list))) {
+    while (!looker->given_up && (candidate = next_candidate(looker))) {
         looker->at = (size_t)(candidate - list->candidates);
         looker->begun_ns = rg_clock_ns();
         RG_MUST(pthread_mutex_unlock(&list->mutex));
@@ -283,9 +331,8 @@ static void *run_looker(void *argument)
         int rc = look_at(list->looks, candidate->name, &st, &created, &err);
         RG_MUST(pthread_mutex_lock(&list->mutex));
         looker->at = SIZE_MAX;
-        if (looker->given_up) {
-            note_return(list, candidate->name);
-        } else {
+        note_return(looker, candidate->name);
+        if (!looker->given_up) {
             candidate->created = created;
             note_look(list, candidate, rc, &st, &err);
         }
@@ -336,7 +383,8 @@ static uint64_t give_up(struct list *list, uint64_t most_ns)
         bool may = may_give_up(looks, candidate->name);
         struct known *known = may ? take_place(looks, candidate->name) : NULL;
         if (known) {
-            known->hanging++;
+            known->hanging = known->mount == looker->mount ? known->hanging + 1 : 1;
+            known->mount = looker->mount;
         }
         looks->hanging += may;
         RG_MUST(pthread_mutex_unlock(&looks->mutex));
@@ -351,6 +399,12 @@ static uint64_t give_up(struct list *list, uint64_t most_ns)
     return next_ns;
 }
 
+static bool may_start_looker(const struct list *list)
+{
+    return list->looker_count < HANGING_MAX ||
+           (list->looker_count == HANGING_MAX && list->running == 0);
+}
+
 /* One thread looks, until a look hangs: then several, as there is work for. Where there can be no
  * more of them the rest is left alone. */
 static int keep_running(struct list *list)
@@ -358,7 +412,7 @@ static int keep_running(struct list *list)
     unsigned wanted = list->given_up ? AT_ONCE : 1;
     int failed = 0;
     for (size_t left = list->count - list->next;
-         left && !failed && list->running < wanted && list->looker_count < HANGING_MAX; left--) {
+         left && !failed && list->running < wanted && may_start_looker(list); left--) {
         failed = start_looker(list);
     }
     while (list->running == 0 && !failed && list->next < list->count) {

@@ -113,10 +113,14 @@ static char *decode(struct span point)
 
 /* ---- Mounts below the root ---- */
 
+struct found {
+    struct rg_store_mount *mounts; /* RG_STORE_MOUNTS_MAX at most */
+    size_t count;
+};
+
 struct search {
     const char *root;
-    struct rg_store_mount *mounts;
-    size_t count;
+    struct found mounts, triggers;
     size_t left_out;
     bool starved;
 };
@@ -137,8 +141,7 @@ static const char *below_root(const char *root, const char *path)
 static void find_below(const struct rg_posix_mount_line *line, void *context)
 {
     struct search *search = context;
-    /* What autofs stands for is mounted over it, or not wanted. */
-    if (search->starved || rg_span_is(line->type, "autofs")) {
+    if (search->starved) {
         return;
     }
     rg_autofree char *path = decode(line->point);
@@ -147,13 +150,15 @@ static void find_below(const struct rg_posix_mount_line *line, void *context)
         search->starved = !path;
         return;
     }
-    for (size_t i = 0; i < search->count; i++) {
-        if (strcmp(search->mounts[i].path, below) == 0) {
-            search->mounts[i].id = line->id; /* mounted over the other */
+    /* What autofs stands for is mounted over it, or not wanted now. */
+    struct found *found = rg_span_is(line->type, "autofs") ? &search->triggers : &search->mounts;
+    for (size_t i = 0; i < found->count; i++) {
+        if (strcmp(found->mounts[i].path, below) == 0) {
+            found->mounts[i].id = line->id; /* mounted over the other */
             return;
         }
     }
-    if (search->count == RG_STORE_MOUNTS_MAX) {
+    if (found->count == RG_STORE_MOUNTS_MAX) {
         search->left_out++;
         return;
     }
@@ -162,31 +167,58 @@ static void find_below(const struct rg_posix_mount_line *line, void *context)
         search->starved = true;
         return;
     }
-    search->mounts[search->count++] = (struct rg_store_mount){.path = copy, .id = line->id};
+    found->mounts[found->count++] = (struct rg_store_mount){.path = copy, .id = line->id};
+}
+
+static void free_found(struct found *found)
+{
+    rg_store_mounts_free(found->mounts, found->count);
+    *found = (struct found){.mounts = NULL};
+}
+
+static void free_search(struct search *search)
+{
+    free_found(&search->mounts);
+    free_found(&search->triggers);
+}
+
+static int find_all_below(struct search *search, struct rg_error *err)
+{
+    search->mounts.mounts = calloc(RG_STORE_MOUNTS_MAX, sizeof *search->mounts.mounts);
+    search->triggers.mounts = calloc(RG_STORE_MOUNTS_MAX, sizeof *search->triggers.mounts);
+    if (!search->mounts.mounts || !search->triggers.mounts) {
+        return rg_fail(err, RG_OUT_OF_MEMORY);
+    }
+    int rc = rg_posix_mount_lines(find_below, search);
+    if (rc == -E2BIG) {
+        return rg_failf(err, RG_LIMIT, MOUNTINFO " has more than %u lines", MOUNTINFO_LINES);
+    }
+    if (rc) {
+        return rg_fail_storage(err, -rc, "reading " MOUNTINFO);
+    }
+    return search->starved ? rg_fail(err, RG_OUT_OF_MEMORY) : 0;
 }
 
 int rg_posix_mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, size_t *ret_count,
                     size_t *ret_left_out, struct rg_error *err)
 {
     struct rg_posix *posix = rg_posix_of(store);
-    struct search search = {.root = posix->real_path};
-    search.mounts = calloc(RG_STORE_MOUNTS_MAX, sizeof *search.mounts);
-    if (!search.mounts) {
-        return rg_fail(err, RG_OUT_OF_MEMORY);
+    RG_CLEANUP(free_search) struct search search = {.root = posix->real_path};
+    int rc = find_all_below(&search, err);
+    if (rc) {
+        return rc;
     }
-    int rc = rg_posix_mount_lines(find_below, &search);
-    if (rc || search.starved) {
-        rg_store_mounts_free(search.mounts, search.count);
-        if (rc == -E2BIG) {
-            return rg_failf(err, RG_LIMIT, MOUNTINFO " has more than %u lines", MOUNTINFO_LINES);
-        }
-        return rc ? rg_fail_storage(err, -rc, "reading " MOUNTINFO)
-                  : rg_fail(err, RG_OUT_OF_MEMORY);
-    }
-    rg_posix_looks_learn(posix->looks, search.mounts, search.count, search.left_out);
-    *ret_mounts = search.mounts;
-    *ret_count = search.count;
+    rg_posix_looks_learn(posix->looks, &(struct rg_posix_mount_table){
+                                           .mounts = search.mounts.mounts,
+                                           .count = search.mounts.count,
+                                           .triggers = search.triggers.mounts,
+                                           .trigger_count = search.triggers.count,
+                                           .left_out = search.left_out,
+                                       });
+    *ret_mounts = RG_TAKE(search.mounts.mounts);
+    *ret_count = search.mounts.count;
     *ret_left_out = search.left_out;
+    search.mounts.count = 0;
     return 0;
 }
 

@@ -305,10 +305,18 @@ static inline void rg_posix_cleanup_bucket(struct rg_posix_bucket **bucket)
 int rg_posix_looks_new(int root, struct rg_posix_looks **ret_looks, struct rg_error *err) RG_CHECK;
 void rg_posix_looks_release(struct rg_posix_looks *looks);
 
-/* What is mounted now, as rg_store_mounts has it: a bucket that is no mount is waited for. Before
- * this is told none is. */
-void rg_posix_looks_learn(struct rg_posix_looks *looks, const struct rg_store_mount *mounts,
-                          size_t count, size_t left_out);
+/* What is mounted below the root. Borrowed. */
+struct rg_posix_mount_table {
+    const struct rg_store_mount *mounts; /* as rg_store_mounts has them */
+    size_t count;
+    const struct rg_store_mount
+        *triggers; /* of autofs, which mounts when something is opened there */
+    size_t trigger_count;
+    size_t left_out; /* that are in neither */
+};
+
+/* A bucket that is no mount is waited for. Before this is told none is. */
+void rg_posix_looks_learn(struct rg_posix_looks *looks, const struct rg_posix_mount_table *table);
 
 int rg_posix_bucket_list(struct rg_store *store, struct rg_bucket_info **ret_buckets,
                          size_t *ret_count, struct rg_error *err);

@@ -28,6 +28,7 @@ struct sweep {
     struct rg_posix_bucket *bucket;
     struct timespec now;
     struct rg_error first; /* of what failed; the rest goes on */
+    bool removed;          /* a temporary; set to false by who wants to know */
 };
 
 static void note_failure(struct sweep *sweep, int os_errno, const char *what)
@@ -115,6 +116,7 @@ int rg_posix_leftover_remove(struct rg_posix *posix, int directory_fd, const cha
 static void sweep_temporary(struct sweep *sweep, int directory_fd, const char *name)
 {
     int rc = rg_posix_leftover_remove(sweep->posix, directory_fd, name);
+    sweep->removed |= rc == 0;
     if (rc && rc != -EBUSY) {
         note_failure(sweep, -rc, "removing a temporary");
     }
@@ -136,7 +138,11 @@ static void sweep_hidden_of(struct sweep *sweep, int directory_fd)
     }
 }
 
-/* A note says which directory to look into; it goes when the directory is gone. */
+/*
+ * A note says which directory to look into. A delete may have left it alone because of what goes
+ * now, so it goes too if nothing else is there. The note goes when the directory is gone: while it
+ * is there, somebody may be about to make a temporary in it.
+ */
 static void sweep_stray(struct sweep *sweep, int strays_fd, const char *name)
 {
     char path[PATH_MAX];
@@ -148,7 +154,11 @@ static void sweep_stray(struct sweep *sweep, int strays_fd, const char *name)
     int fd = rg_posix_open_beneath(sweep->bucket->fd, rg_span(path, (size_t)len),
                                    O_RDONLY | O_DIRECTORY, false);
     if (fd >= 0) {
+        sweep->removed = false;
         each(sweep, fd, sweep_hidden);
+        if (sweep->removed && strcmp(path, ".") != 0) {
+            rg_posix_empty_directories_remove(sweep->bucket, rg_span(path, (size_t)len));
+        }
     } else if (fd == -ENOENT) {
         unlinkat(strays_fd, name, 0);
     }

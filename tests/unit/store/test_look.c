@@ -5,6 +5,7 @@
 #include "tree.h"
 
 #include "base/clock.h"
+#include "store/posix/posix.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +56,7 @@ static void make_buckets(struct tree *tree, const char *name, unsigned count)
 static void prepare(struct tree *tree, unsigned count)
 {
     assert_true(tree_make(tree, "local", 0));
-    tree_set(tree, RG_SETTING_storage_timeout, "8s");
+    tree_set(tree, RG_SETTING_storage_timeout, "12s");
     tree_open(tree);
     make_buckets(tree, "hanging", count);
     make_buckets(tree, "well", WELL);
@@ -196,10 +197,96 @@ static void test_the_root_is_waited_for(void **state)
     tree_remove(&tree);
 }
 
+/* As the table of mounts has it: so many buckets that may hang are mounts, the others are not. */
+static void learn(struct tree *tree, unsigned count, uint64_t first_id)
+{
+    static char names[HANGING][16];
+    static struct rg_store_mount mounts[HANGING];
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(names[i], sizeof names[i], "hanging-%u", i);
+        mounts[i] = (struct rg_store_mount){.path = names[i], .id = first_id + i};
+    }
+    rg_posix_looks_learn(rg_posix_of(tree->store)->looks,
+                         &(struct rg_posix_mount_table){.mounts = mounts, .count = count});
+}
+
+/* Whatever hangs elsewhere, what is on the root's own mount is looked at. */
+static void test_the_others_are_looked_at(void **state)
+{
+    (void)state;
+    struct tree tree;
+    prepare(&tree, HANGING);
+    learn(&tree, HANGING, 1);
+    atomic_store(&hangs, true);
+    assert_int_equal(list(&tree, HANGING), HANGING);
+    assert_int_equal(list(&tree, HANGING), HANGING);
+    assert_in_range(atomic_load(&calls), 1, LOOKS);
+    let_go();
+    tree_remove(&tree);
+}
+
+static void *list_one(void *argument)
+{
+    return (void *)(uintptr_t)(list(argument, 1) == 1);
+}
+
+static void test_many_lists_meet_one_that_hangs(void **state)
+{
+    (void)state;
+    struct tree tree;
+    pthread_t threads[LOOKS + 6];
+    prepare(&tree, 1);
+    learn(&tree, 1, 1);
+    atomic_store(&hangs, true);
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(threads); i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, list_one, &tree), 0);
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(threads); i++) {
+        void *right;
+        assert_int_equal(pthread_join(threads[i], &right), 0);
+        assert_non_null(right);
+    }
+    assert_int_equal(list(&tree, 1), 1);
+    let_go();
+    tree_remove(&tree);
+}
+
+/* What is mounted there instead is another matter, and an automount trigger is one like a mount. */
+static void test_mounted_anew(void **state)
+{
+    (void)state;
+    struct tree tree;
+    prepare(&tree, 1);
+    learn(&tree, 1, 1);
+    atomic_store(&hangs, true);
+    assert_int_equal(list(&tree, 1), 1);
+    assert_int_equal(list(&tree, 1), 1);
+    assert_int_equal(atomic_load(&calls), 1);
+    learn(&tree, 1, 2);
+    assert_int_equal(list(&tree, 1), 1);
+    assert_int_equal(atomic_load(&calls), 2);
+    struct rg_store_mount trigger = {.path = (char[]){"hanging-0"}, .id = 3};
+    rg_posix_looks_learn(rg_posix_of(tree.store)->looks,
+                         &(struct rg_posix_mount_table){.triggers = &trigger, .trigger_count = 1});
+    assert_int_equal(list(&tree, 1), 1);
+    assert_int_equal(atomic_load(&calls), 3);
+    let_go();
+    unsigned hanging = 1;
+    for (int i = 0; i < 100 && hanging; i++) { /* the threads are on their way back */
+        hanging = list(&tree, 1);
+        usleep(10000);
+    }
+    assert_int_equal(hanging, 0);
+    unsigned before = atomic_load(&calls);
+    assert_int_equal(list(&tree, 1), 0);
+    assert_int_equal(atomic_load(&calls), before + 1);
+    tree_remove(&tree);
+}
+
 /* A dead mount takes no other bucket with it; what is wrong with us is told. */
 static void test_buckets_that_fail(void **state)
 {
-    static const int failures[] = {EIO, ENOTCONN, ESTALE};
+    static const int failures[] = {EIO, ENOTCONN, ESTALE, ETIMEDOUT};
     (void)state;
     struct tree tree;
     struct rg_error err = RG_ERROR_INIT;
@@ -224,6 +311,9 @@ int main(void)
         cmocka_unit_test(test_more_buckets_hang_than_may_be_looked_at),
         cmocka_unit_test(test_lists_at_once),
         cmocka_unit_test(test_the_root_is_waited_for),
+        cmocka_unit_test(test_the_others_are_looked_at),
+        cmocka_unit_test(test_many_lists_meet_one_that_hangs),
+        cmocka_unit_test(test_mounted_anew),
         cmocka_unit_test(test_buckets_that_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
