@@ -484,6 +484,7 @@ static int check_examples(struct rg_catalogue *catalogue, struct rg_error *err)
             }
         }
     }
+    memset(catalogue->found, 0, sizeof(catalogue->found)); /* the first line has none of theirs */
     catalogue->limits_hit = 0;
     return 0;
 }

@@ -205,6 +205,23 @@ static void a_site_row_outranks_the_built_in(void **state)
     rg_catalogue_free(catalogue);
 }
 
+static void an_example_is_no_part_of_the_first_line(void **state)
+{
+    struct rg_catalogue *catalogue;
+    struct rg_error err = RG_ERROR_INIT;
+    assert_int_equal(open_with("id: A\n"
+                               "re: some words [0-9]+\n"
+                               "example: some words 7 of an ERROR\n",
+                               &catalogue, &err),
+                     0);
+    struct rg_log_record record = {.text = RG_SPAN_LITERAL("some words none")};
+    struct rg_event event;
+    assert_int_equal(rg_catalogue_match(catalogue, &record, &event), RG_MATCH_NONE);
+    record.text = RG_SPAN_LITERAL("some words none of an ERROR");
+    assert_int_equal(rg_catalogue_match(catalogue, &record, &event), RG_MATCH_SUSPECT);
+    rg_catalogue_free(catalogue);
+}
+
 static void bad_patterns_are_refused(void **state)
 {
     static const struct {
@@ -323,6 +340,7 @@ int main(void)
         cmocka_unit_test(lists_and_lines_have_ceilings),
         cmocka_unit_test(nul_bytes_are_refused),
         cmocka_unit_test(a_site_row_outranks_the_built_in),
+        cmocka_unit_test(an_example_is_no_part_of_the_first_line),
         cmocka_unit_test(bad_patterns_are_refused),
         cmocka_unit_test(files_that_are_none_are_refused),
         cmocka_unit_test(derived_literals_find_their_lines),
