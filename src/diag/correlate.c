@@ -718,6 +718,12 @@ static void widen(struct rg_when *first, struct rg_when *last, struct rg_when wh
     }
 }
 
+/* A day without a zone is a day, too; seconds since an unknown boot are none. */
+static int worth(struct rg_when when)
+{
+    return when.kind == RG_WHEN_LOCAL ? RG_WHEN_UTC : (int)when.kind;
+}
+
 /* From its first line to its last, by the best of its clocks. */
 static void place_node(const struct rg_correlation_sources *sources,
                        const struct rg_node_seen *seen, struct rg_node_summary *node)
@@ -729,12 +735,12 @@ static void place_node(const struct rg_correlation_sources *sources,
             sources->when(sources->context, &a->stamp, seen->node, a->boot, a->source);
         struct rg_when last =
             sources->when(sources->context, &z->stamp, seen->node, z->boot, z->source);
-        if (first.kind > node->first.kind ||
-            (first.kind == node->first.kind && first.usec < node->first.usec)) {
+        int better = worth(first) - worth(node->first);
+        if (better > 0 || (better == 0 && first.usec < node->first.usec)) {
             node->first = first;
         }
-        if (last.kind > node->last.kind ||
-            (last.kind == node->last.kind && last.usec > node->last.usec)) {
+        better = worth(last) - worth(node->last);
+        if (better > 0 || (better == 0 && last.usec > node->last.usec)) {
             node->last = last;
         }
     }

@@ -13,6 +13,7 @@ import pytest
 
 from diagnosis import BINARY, LUSTRE, diagnose, run
 
+EPOCH = 1795962611  # 2026-11-29 14:30:11 UTC
 LOST = ("Lustre: scratch-OST0012-osc-ffff8881: Connection to scratch-OST0012 (at 192.0.2.73@o2ib) was "
         "lost; in progress operations using this service will wait for recovery to complete")
 EXPIRED = ("Lustre: 70:0:(client.c:2310:ptlrpc_expire_one_request()) @@@ Request sent has timed out for "
@@ -344,6 +345,20 @@ def test_a_node_is_told_from_its_first_line_to_its_last_whichever_file_comes_fir
     for files in (ring, early), (early, ring):
         node = diagnose("--node", "gpu01", *files)["nodes"][0]
         assert (node["first"]["text"], node["last"]["text"]) == ("2026-05-20 04:00:00 UTC", "2026-05-20 05:00:00 UTC")
+
+
+def test_a_wall_clock_without_a_zone_counts_beside_one_line_with_one(tmp_path):
+    """A node's syslog of a week, and one line of its debug log."""
+    log = tmp_path / "gpu01.messages"
+    log.write_text("".join(f"Nov {day} 10:00:00 gpu01 kernel: {LOST}\n" for day in (22, 25, 29)))
+    os.utime(log, (EPOCH,) * 2)
+    for at, end in (EPOCH - 6600, "2026-11-29 12:40:11 UTC"), (EPOCH - 86400, "2026-11-29 10:00:00 (zone not stated)"):
+        debug = tmp_path / "gpu01.dk"
+        debug.write_text(f"00000100:00020000:3.0F:{at}.123456:0:2449:0:(client.c:2141:f()) x\n")
+        for files in (log, debug), (debug, log):
+            found = diagnose("--node", "gpu01", *files)
+            for told in found, found["nodes"][0]:
+                assert (told["first"]["text"], told["last"]["text"]) == ("2026-11-22 10:00:00 (zone not stated)", end)
 
 
 def test_each_boot_counts_once_whatever_files_show_it(tmp_path):
