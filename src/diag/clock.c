@@ -117,6 +117,13 @@ static int64_t with_year(const struct rg_clocks *clocks, const struct rg_clock *
                       : rg_stamp_set_year(stamp->usec, rg_stamp_year(stamp->usec) + shift);
 }
 
+int64_t rg_clocks_in_year(const struct rg_clocks *clocks, const struct rg_moment *moment)
+{
+    const struct rg_clock *wall =
+        rg_clocks_find(clocks, RG_CLOCK_WALL, moment->node, moment->source);
+    return with_year(clocks, wall, moment->source, &moment->stamp);
+}
+
 /* Another wall clock of the node, for its zone. */
 static const struct rg_clock *sibling_wall(const struct rg_clocks *clocks, rg_node_id node)
 {

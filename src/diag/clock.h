@@ -89,6 +89,10 @@ void rg_clocks_note_ring(struct rg_clocks *clocks, rg_node_id node, uint32_t boo
  * added to them. */
 void rg_clocks_shift_years(struct rg_clocks *clocks, rg_source_id source, int years);
 
+/* What the stamp of a wall clock says in the year it is of, as far as is known: the source, read to
+ * its end, has told its years (but for those that rg_clocks_settle takes over from others). */
+int64_t rg_clocks_in_year(const struct rg_clocks *clocks, const struct rg_moment *moment);
+
 /* After the last record and event, before rg_clocks_resolve: weighs the evidence. */
 void rg_clocks_settle(struct rg_clocks *clocks);
 

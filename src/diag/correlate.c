@@ -89,6 +89,46 @@ static bool is_before(const struct rg_moment_seen *a, const struct rg_moment_see
     return a->stamp.usec < b->stamp.usec;
 }
 
+static void note_moment(const struct rg_moment_seen *here, struct rg_moment_seen *first,
+                        struct rg_moment_seen *last)
+{
+    if (first->stamp.kind == RG_STAMP_NONE || is_before(here, first)) {
+        *first = *here;
+    }
+    if (last->stamp.kind == RG_STAMP_NONE || !is_before(here, last)) {
+        *last = *here;
+    }
+}
+
+static int64_t in_year(const struct rg_correlation *correlation, rg_node_id node,
+                       const struct rg_moment_seen *moment)
+{
+    const struct rg_correlation_sources *sources = &correlation->sources;
+    return sources->in_year
+               ? sources->in_year(sources->context, &moment->stamp, node, moment->source)
+               : moment->stamp.usec;
+}
+
+/* The wall clock of a source that has been read: its years are known now. */
+static void fold_source(const struct rg_correlation *correlation, struct rg_node_seen *seen)
+{
+    if (seen->source_first.stamp.kind == RG_STAMP_NONE) {
+        return;
+    }
+    struct rg_moment_seen *first = &seen->first[RG_STAMP_LOCAL];
+    struct rg_moment_seen *last = &seen->last[RG_STAMP_LOCAL];
+    if (first->stamp.kind == RG_STAMP_NONE ||
+        in_year(correlation, seen->node, &seen->source_first) <
+            in_year(correlation, seen->node, first)) {
+        *first = seen->source_first;
+    }
+    if (last->stamp.kind == RG_STAMP_NONE || in_year(correlation, seen->node, &seen->source_last) >=
+                                                 in_year(correlation, seen->node, last)) {
+        *last = seen->source_last;
+    }
+    seen->source_first = seen->source_last = (struct rg_moment_seen){0};
+}
+
 void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_log_record *record)
 {
     correlation->lines++;
@@ -98,15 +138,16 @@ void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_log_
     }
     seen->lines++;
     seen->boots = RG_MAX(seen->boots, record->boot + 1);
+    enum rg_stamp_kind kind = record->stamp.kind;
     const struct rg_moment_seen here = {record->stamp, record->boot, record->source};
-    struct rg_moment_seen *first = &seen->first[record->stamp.kind];
-    struct rg_moment_seen *last = &seen->last[record->stamp.kind];
-    if (first->stamp.kind == RG_STAMP_NONE || is_before(&here, first)) {
-        *first = here;
+    if (kind != RG_STAMP_LOCAL) {
+        note_moment(&here, &seen->first[kind], &seen->last[kind]);
+        return;
     }
-    if (last->stamp.kind == RG_STAMP_NONE || !is_before(&here, last)) {
-        *last = here;
+    if (seen->source_first.source != record->source) {
+        fold_source(correlation, seen);
     }
+    note_moment(&here, &seen->source_first, &seen->source_last);
 }
 
 static uint32_t mix(uint32_t hash, uint32_t value)
@@ -929,6 +970,9 @@ int rg_correlation_finish(struct rg_correlation *correlation, const struct rg_un
 {
     RG_ASSERT(!correlation->finished);
     correlation->finished = true;
+    for (uint32_t i = 0; i < correlation->seen_count; i++) {
+        fold_source(correlation, &correlation->seen[i]);
+    }
     struct rg_diagnosis *diagnosis = calloc(1, sizeof(*diagnosis));
     if (!diagnosis) {
         return rg_fail(err, RG_OUT_OF_MEMORY);

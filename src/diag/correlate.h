@@ -27,6 +27,10 @@ struct rg_correlation_sources {
      * nobody stated), or RG_WHEN_BOOT / RG_WHEN_UNKNOWN when it cannot be told. */
     struct rg_when (*when)(void *context, const struct rg_stamp *stamp, rg_node_id node,
                            uint32_t boot, rg_source_id source);
+    /* What a wall clock's stamp says in the year it is of; asked once its source has been read.
+     * NULL: all stamps have their years. */
+    int64_t (*in_year)(void *context, const struct rg_stamp *stamp, rg_node_id node,
+                       rg_source_id source);
 };
 
 /* Time windows, in seconds; diagnosis.md 3.3 has the reasons. 0 takes the default. */

@@ -156,6 +156,9 @@ struct rg_node_seen {
     /* Of its stamps of each kind, whichever file they stand in; kind NONE where it has none. */
     struct rg_moment_seen first[RG_STAMP_KINDS];
     struct rg_moment_seen last[RG_STAMP_KINDS];
+    /* Of its wall clock in the source it was seen in last, not yet in the above. */
+    struct rg_moment_seen source_first;
+    struct rg_moment_seen source_last;
     rg_word version;
     uint32_t latest_run; /* the one that its last known message was added to, +1; 0: none */
     bool lustre;

@@ -209,6 +209,14 @@ static struct rg_when when(void *context, const struct rg_stamp *stamp, rg_node_
     return told;
 }
 
+static int64_t in_year(void *context, const struct rg_stamp *stamp, rg_node_id node,
+                       rg_source_id source)
+{
+    struct rg_pipeline *pipeline = context;
+    struct rg_moment moment = {.node = node, .source = source, .stamp = *stamp};
+    return rg_clocks_in_year(pipeline->desk.clocks, &moment);
+}
+
 /* ---- Opening ---- */
 
 static int open_desk(struct rg_pipeline *pipeline, struct rg_error *err)
@@ -235,8 +243,11 @@ int rg_pipeline_open(const struct rg_pipeline_options *options, struct rg_pipeli
     }
     pipeline->dump = pipeline->states;
     struct rg_correlation_options windows = {0};
-    struct rg_correlation_sources sources = {
-        .context = pipeline, .node_name = node_name, .source_name = source_name, .when = when};
+    struct rg_correlation_sources sources = {.context = pipeline,
+                                             .node_name = node_name,
+                                             .source_name = source_name,
+                                             .when = when,
+                                             .in_year = in_year};
     int rc = open_desk(pipeline, err);
     rc = rc < 0 ? rc : rg_inputs_new(&pipeline->desk, &options->inputs, &pipeline->inputs, err);
     rc = rc < 0 ? rc

@@ -361,6 +361,33 @@ def test_a_wall_clock_without_a_zone_counts_beside_one_line_with_one(tmp_path):
                 assert (told["first"]["text"], told["last"]["text"]) == ("2026-11-22 10:00:00 (zone not stated)", end)
 
 
+def test_a_node_is_told_by_the_years_its_files_turn_out_to_be_of(tmp_path):
+    """A year is chosen at a file's first line, and known at its last."""
+    def log(name, *stamps):
+        (tmp_path / name).write_text("".join(f"{stamp} gpu01 kernel: usb 1-1: at {stamp}\n" for stamp in stamps))
+        os.utime(tmp_path / name, (EPOCH - 86400,) * 2)
+        return tmp_path / name
+
+    years = log("a", "Nov 20 10:00:00", "Feb 10 10:00:00", "Nov 25 10:00:00")
+    within = log("b", "2026-10-01T10:00:00")
+    behind = log("c", "2026-11-26T10:00:00")
+    before = log("d", "2025-10-01T10:00:00")
+    for files, first, last in (((years,), "2025-11-20", "2026-11-25"), ((years, within), "2025-11-20", "2026-11-25"),
+                               ((years, behind), "2025-11-20", "2026-11-26"), ((years, before), "2025-10-01", "2026-11-25"),
+                               ((behind, years, before), "2025-10-01", "2026-11-26")):
+        for order in files, files[::-1]:
+            found = diagnose(*order)
+            for told in found, found["nodes"][0]:
+                assert (told["first"]["text"][:10], told["last"]["text"][:10]) == (first, last), order
+    # Lines with the time of a request tell the year, too.
+    proven = tmp_path / "e"
+    proven.write_text(f"Nov 29 14:30:11 gpu01 kernel: {EXPIRED}\n")
+    os.utime(proven, (EPOCH + 5 * 365 * 86400,) * 2)
+    for files in (proven, log("f", "2027-01-01T10:00:00")), (log("f", "2027-01-01T10:00:00"), proven):
+        node = diagnose(*files)["nodes"][0]
+        assert (node["first"]["text"][:10], node["last"]["text"][:10]) == ("2026-11-29", "2027-01-01")
+
+
 def test_each_boot_counts_once_whatever_files_show_it(tmp_path):
     """The first of them begins later after its start, and the last ends sooner."""
     for name in "one", "two":

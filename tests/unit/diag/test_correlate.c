@@ -269,6 +269,61 @@ static void the_clock_with_a_date_is_the_base(void **state)
     rg_diagnosis_free(diagnosis);
 }
 
+/* Source 2 turned out to be of the year before. */
+static int64_t in_year(void *context, const struct rg_stamp *stamp, rg_node_id node,
+                       rg_source_id source)
+{
+    return stamp->usec - (source == 2 ? INT64_C(365) * 86400 * 1000000 : 0);
+}
+
+static struct rg_when when_in_year(void *context, const struct rg_stamp *stamp, rg_node_id node,
+                                   uint32_t boot, rg_source_id source)
+{
+    struct rg_when told = when(context, stamp, node, boot, source);
+    told.usec = in_year(context, stamp, node, source);
+    return told;
+}
+
+static void sources_are_laid_in_the_years_they_are_of(void **state)
+{
+    const int64_t day = 86400;
+    const struct {
+        rg_source_id source;
+        enum rg_stamp_kind kind;
+        int64_t usec;
+    } lines[] = {
+        {1, RG_STAMP_LOCAL, 400 * day * 1000000},
+        {2, RG_STAMP_LOCAL, 500 * day * 1000000},
+        {2, RG_STAMP_LOCAL, 450 * day * 1000000},
+        {2, RG_STAMP_LOCAL, 760 * day * 1000000},
+        {3, RG_STAMP_LOCAL, 390 * day * 1000000},
+        {4, RG_STAMP_UTC, 391 * day * 1000000},
+        {4, RG_STAMP_BOOT, 1000000},
+    };
+    const size_t count = RG_ARRAY_LENGTH(lines);
+    for (size_t begin = 0; begin < count; begin++) {
+        struct rg_correlation_sources sources = {.when = when_in_year, .in_year = in_year};
+        struct rg_correlation *correlation = NULL;
+        assert_int_equal(0, rg_correlation_open(NULL, &sources, &correlation, NULL));
+        for (size_t i = 0; i < count; i++) {
+            size_t line = (begin + i) % count;
+            struct rg_log_record record = {
+                .node = 1,
+                .source = lines[line].source,
+                .stamp = {.kind = lines[line].kind, .usec = lines[line].usec},
+            };
+            rg_correlation_saw(correlation, &record);
+        }
+        struct rg_diagnosis *diagnosis = finish(correlation);
+        assert_int_equal(1, diagnosis->node_count);
+        assert_int_equal(RG_WHEN_LOCAL, diagnosis->nodes[0].first.kind);
+        assert_int_equal(85 * day * 1000000, diagnosis->nodes[0].first.usec);
+        assert_int_equal(400 * day * 1000000, diagnosis->nodes[0].last.usec);
+        assert_int_equal(85 * day * 1000000, diagnosis->first.usec);
+        rg_diagnosis_free(diagnosis);
+    }
+}
+
 static void nothing_gives_nothing(void **state)
 {
     struct rg_diagnosis *diagnosis = finish(open_one());
@@ -289,6 +344,7 @@ int main(void)
         cmocka_unit_test(wall_clocks_are_laid_by_zones_only),
         cmocka_unit_test(boot_clocks_are_laid_where_most_say),
         cmocka_unit_test(the_clock_with_a_date_is_the_base),
+        cmocka_unit_test(sources_are_laid_in_the_years_they_are_of),
         cmocka_unit_test(nothing_gives_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
