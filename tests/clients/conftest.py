@@ -1,5 +1,6 @@
 """Fixtures shared by all tests: a gateway for the session, buckets, a boto3 client, commands."""
 import os
+import signal
 import subprocess
 import sys
 
@@ -12,6 +13,8 @@ import gateway as gateways  # noqa: E402
 
 
 def pytest_configure(config):
+    # ./dev ends its parts with SIGTERM: what is mounted or frozen is put right before they go.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     config.addinivalue_line("markers", "client: drives a program that somebody else wrote")
     config.addinivalue_line("markers", "store: worth repeating with each kind of file system")
 
