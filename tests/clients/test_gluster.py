@@ -2,6 +2,7 @@
 The volume (three bricks in one directory) is started here; where that cannot be done, e.g. where
 nothing may be mounted, the tests are skipped with the reason."""
 import concurrent.futures
+import contextlib
 import fcntl
 import glob
 import os
@@ -96,32 +97,36 @@ class Volume:
         shutil.rmtree(self.base, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
+@contextlib.contextmanager
 def turn():
     """Its port is fixed: one run after the other."""
-    with open(os.path.join(tempfile.gettempdir(), "rg-gluster.lock"), "w") as lock:
+    lock = os.open(os.path.join(tempfile.gettempdir(), "rg-gluster.lock"), os.O_RDONLY | os.O_CREAT, 0o666)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 @pytest.fixture(scope="module")
-def volume(turn):
+def volume():
     if not shutil.which("glusterd"):
         pytest.skip("glusterfs-server is not installed")
     if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
         pytest.skip("FUSE file systems cannot be mounted here")
-    if not port_is_free():
-        pytest.skip(f"port {GLUSTERD_PORT} is taken: another glusterd runs here")
-    one = Volume()
-    try:
-        one.start()
-        one.mount()
-        one.mount()
-    except RuntimeError as error:
+    with turn():
+        if not port_is_free():
+            pytest.skip(f"port {GLUSTERD_PORT} is taken: another glusterd runs here")
+        one = Volume()
+        try:
+            one.start()
+            one.mount()
+            one.mount()
+        except RuntimeError as error:
+            one.stop()
+            pytest.skip(f"no GlusterFS volume can be had here: {error}")
+        yield one
         one.stop()
-        pytest.skip(f"no GlusterFS volume can be had here: {error}")
-    yield one
-    one.stop()
 
 
 @pytest.fixture(scope="module")
