@@ -182,7 +182,7 @@ class Told:
 
 class Rdma(Case):
     """Our own client puts a file, by RDMA and nothing else."""
-    key, device, path, words = "by-rdma", "tcp", "rdma", ("--retries", "1", "--timeout", "10")
+    key, device, path, words = "by-rdma", "tcp", "rdma", ("--retries", "1", "--timeout", "60")
     seed, size, old_size = "rdma-new", (1 << 20) + 77, 70001
     options, also = RDMA, ()
 
@@ -248,7 +248,7 @@ class RdmaUpload(Rdma):
 
 class RdmaLeftAlone(Rdma):
     """Nobody starts the gateway again: there is no way, and no success."""
-    key, path, words, planned_as = "left-alone", "auto", ("--retries", "2", "--timeout", "10"), Rdma
+    key, path, words, planned_as = "left-alone", "auto", ("--retries", "2", "--timeout", "60"), Rdma
 
     def repeat(self, gateway):
         pass
@@ -256,7 +256,7 @@ class RdmaLeftAlone(Rdma):
 
 class RdmaGoneOn(RdmaLeftAlone):
     """The gateway is back at its address at once: the client goes on, and what it tells is true."""
-    key, words, back = "gone-on", ("--retries", "20", "--timeout", "10"), RDMA
+    key, words, back = "gone-on", ("--retries", "20", "--timeout", "60"), RDMA
 
     def __init__(self, witness):
         super().__init__(witness)

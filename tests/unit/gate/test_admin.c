@@ -446,35 +446,6 @@ static void test_stop_while_hanging(void **state)
     rg_health_free(own);
 }
 
-/* When it cannot be started nobody is left in the store, or on the way there. */
-static void test_threads_are_refused(void **state)
-{
-    (void)state;
-    struct rg_error err = RG_ERROR_INIT;
-    const struct rg_health_config probing = {.probe_ms = 10, .hang_ms = 20};
-    struct rg_health *own;
-    int given = 0;
-    for (; given < 10; given++) {
-        /* Of the other one there is no call meanwhile. */
-        atomic_store(&behaviour, HANGS);
-        usleep(50000);
-        atomic_store(&calls, 0);
-        atomic_store(&threads_given, given);
-        int rc = rg_health_start(&store, &probing, &own, &err);
-        atomic_store(&threads_given, -1);
-        if (rc == 0) {
-            break;
-        }
-        assert_non_null(strstr(err.message, "cannot start the thread"));
-        usleep(50000);
-        assert_int_equal(atomic_load(&calls), 0);
-    }
-    assert_in_range(given, 2, 9);
-    atomic_store(&behaviour, WELL);
-    assert_true(rg_health_stop(own, 5000));
-    rg_health_free(own);
-}
-
 static const json_t *table_until(const char *state, json_t **ret_document)
 {
     WIRE_ANSWER(answer);
@@ -491,6 +462,39 @@ static const json_t *table_until(const char *state, json_t **ret_document)
     }
     fail_msg("the table of mounts is never said to be %s", state);
     return NULL;
+}
+
+/* When it cannot be started nobody is left in the store, or on the way there. */
+static void test_threads_are_refused(void **state)
+{
+    (void)state;
+    struct rg_error err = RG_ERROR_INIT;
+    WIRE_ANSWER(answer);
+    const struct rg_health_config probing = {.probe_ms = 10, .hang_ms = 20};
+    struct rg_health *own;
+    json_t *document;
+    int given = 0;
+    /* Of the other one there is no call meanwhile. */
+    table_until("well", &document);
+    json_decref(document);
+    for (; given < 10; given++) {
+        atomic_store(&behaviour, HANGS);
+        ask_until("/-/ready", 503, &answer);
+        atomic_store(&calls, 0);
+        atomic_store(&threads_given, given);
+        int rc = rg_health_start(&store, &probing, &own, &err);
+        atomic_store(&threads_given, -1);
+        if (rc == 0) {
+            break;
+        }
+        assert_non_null(strstr(err.message, "cannot start the thread"));
+        usleep(50000);
+        assert_int_equal(atomic_load(&calls), 0);
+    }
+    assert_in_range(given, 2, 9);
+    atomic_store(&behaviour, WELL);
+    assert_true(rg_health_stop(own, 5000));
+    rg_health_free(own);
 }
 
 /* File systems are asked for their lines in the table: one that hangs there stops nothing else. */

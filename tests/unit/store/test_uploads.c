@@ -532,7 +532,7 @@ static void test_sweeping_what_stayed(void **state)
 {
     struct tree *tree = *state;
     tree_close(tree);
-    tree_set(tree, RG_SETTING_temp_expiry, "1s");
+    tree_set(tree, RG_SETTING_temp_expiry, "1h");
     tree_open(tree);
     bool by_new_files = !rg_posix_of(tree->store)->root_mount->dir_fsync;
     put(tree, "a/b", "object");
@@ -554,6 +554,7 @@ static void test_sweeping_what_stayed(void **state)
     for (size_t i = 0; i < RG_ARRAY_LENGTH(left); i++) {
         assert_true(path_exists(tree, left[i])); /* young */
     }
+    tree->settings.temp_expiry = 1000;
     sleep(2);
     sweep(tree);
     assert_false(path_exists(tree, "a")); /* nor what it was left alone for */
