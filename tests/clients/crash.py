@@ -265,12 +265,16 @@ class RdmaGoneOn(RdmaLeftAlone):
 
     def act(self, gateway):
         client = self.begin(gateway)
-        while client.poll() is None and gateway.process.poll() is None:
-            time.sleep(0.005)
-        if gateway.process.poll() is None:
-            return self.end(client)
-        with gateways.Gateway(gateway.tree, [*OPTIONS, *self.port, *self.back], name="crash-back"):
-            told = self.end(client)
+        try:
+            while client.poll() is None and gateway.process.poll() is None:
+                time.sleep(0.005)
+            if gateway.process.poll() is None:
+                return self.end(client)
+            with gateways.Gateway(gateway.tree, [*OPTIONS, *self.port, *self.back], name="crash-back"):
+                told = self.end(client)
+        finally:
+            client.kill()  # when it would go on alone
+            client.wait()
         self.judge(told)
         return told
 
@@ -310,9 +314,13 @@ class Run:
         self.killed = {}  # point: how often
         self.trials, self.problems = 0, []
         self.clean, self.armed = None, []
-        self.restart()
-        for path in (f"/{BUCKET}", f"/{BUCKET}/warm"):
-            expect(raw.request(self.clean, "PUT", path).status == 200, path)
+        try:
+            self.restart()
+            for path in (f"/{BUCKET}", f"/{BUCKET}/warm"):
+                expect(raw.request(self.clean, "PUT", path).status == 200, path)
+        except BaseException:
+            self.close()
+            raise
 
     def restart(self, options=()):
         """A gateway as an operator would start it on what is there."""
@@ -438,7 +446,7 @@ class Run:
 
     def close(self):
         self.disarm()
-        if self.clean.process.poll() is None:
+        if self.clean and self.clean.process.poll() is None:
             self.clean.kill()
 
 
