@@ -38,7 +38,7 @@ struct rg_health_view {
     enum rg_gateway_state gateway;
     enum rg_mount_state mount; /* of that one */
     double seconds;            /* for how long it has been in this state */
-    uint64_t failures;         /* times that a probe failed or hung, of all mounts */
+    uint64_t failures;         /* times that a probe failed or hung, of all mounts and the table */
     size_t unwatched;          /* mounts below it that are not asked, for a ceiling */
 };
 
