@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 struct rg_transport;
+struct rg_lane;
 
 #define RG_RAIL_AUTO        (-1)
 #define RG_RAIL_NAME_MAX    63
@@ -75,11 +76,9 @@ enum rg_cause {
 
 const char *rg_cause_name(enum rg_cause cause);
 const char *rg_cause_sentence(enum rg_cause cause);
+/* Of a transfer that ended with `rc`: what the lane says, else what that does, else `otherwise`. */
+enum rg_cause rg_cause_of(const struct rg_lane *lane, int rc, enum rg_cause otherwise);
 
-/* What a flush may take: what it lets a sound lane go on for, and a queue pair's end. A drained
- * queue is a matter of microseconds; a device that takes longer is reset. */
-#define RG_FLUSH_GRACE_MS 100
-#define RG_FLUSH_DRAIN_MS 1000
 const char *rg_broke_name(enum rg_broke broke); /* "nothing", "operation", "connection", "device" */
 
 /* ---- Rails ---- */
@@ -417,6 +416,11 @@ int rg_lane_receive(struct rg_lane *lane, uint64_t cookie, struct rg_error *err)
 int rg_lane_wait(struct rg_lane *lane, struct rg_completion *completions, size_t room, int wake_fd,
                  uint32_t timeout_ms, size_t *ret_count, struct rg_error *err);
 
+/* What a flush may take: what it lets a sound lane go on for, and a queue pair's end. A drained
+ * queue is a matter of microseconds; a device that takes longer is reset. */
+#define RG_FLUSH_GRACE_MS 100
+#define RG_FLUSH_DRAIN_MS 1000
+
 /*
  * Ends everything outstanding. When it returns 0, *ret_quiet says what is promised; completions of
  * the operations that were ended are never delivered and outstanding is 0. Cheap when nothing was
@@ -488,10 +492,6 @@ int rg_unsupported_mint(struct rg_lane *lane, struct rg_region *region, uint64_t
                         struct rg_error *err);
 int rg_unsupported_revoke(struct rg_target *target, bool settled, struct rg_error *err);
 int rg_unneeded_progress(struct rg_lane *lane, struct rg_error *err);
-
-/* What ended a transfer with `rc`: what the lane says, else what the code does, else `otherwise`.
- */
-enum rg_cause rg_cause_of(const struct rg_lane *lane, int rc, enum rg_cause otherwise);
 
 /*
  * A transport reports damage with this: raises lane->broke (never lowers it), keeps the first
