@@ -15,6 +15,7 @@
 #define THREADS_MAX    (128u << 10)
 #define MARKS          (64u << 10) /* a power of two */
 #define IDS_MAX        (64u << 10)
+#define JOINED_MAX     (64u << 10)
 #define BACKWARDS_USEC (2 * 1000000)  /* processors print a little out of order */
 #define TELLING_USEC   (60 * 1000000) /* below, every boot has the same stamps */
 #define MARK_ALL_LINES 1024           /* of a family; behind them one stamp in 32 is remembered */
@@ -29,6 +30,7 @@ struct thread {
     bool has_boot_stamp;
     bool saw_version;
     bool split; /* the next line begins a boot */
+    bool young; /* the boot is a new one, and no line of it could tell that it is another's */
 };
 
 struct mark {
@@ -42,6 +44,14 @@ struct boot_id {
     uint32_t boot;
     uint32_t lines; /* saturating */
     bool known;     /* another file's lines showed which boot it is */
+};
+
+/* A number that turned out to be another's boot. */
+struct joined {
+    rg_node_id node;
+    uint32_t boot;
+    uint32_t same; /* smaller; 0 may be */
+    bool used;
 };
 
 struct tally {
@@ -58,7 +68,10 @@ struct rg_boots {
     struct boot_id *ids;
     uint32_t id_count;
     uint32_t id_room;
-    uint32_t last_id;      /* slot of the last line's */
+    uint32_t last_id; /* slot of the last line's */
+    struct joined *joined;
+    uint32_t joined_count;
+    uint32_t joined_room;  /* a power of two */
     struct tally *tallies; /* by node */
     uint32_t tally_room;
 };
@@ -69,6 +82,7 @@ void rg_boots_free(struct rg_boots *boots)
         free(boots->threads);
         free(boots->marks);
         free(boots->ids);
+        free(boots->joined);
         free(boots->tallies);
         free(boots);
     }
@@ -82,12 +96,14 @@ int rg_boots_new(struct rg_boots **ret_boots, struct rg_error *err)
     }
     boots->thread_room = 64;
     boots->id_room = 64;
+    boots->joined_room = 64;
     boots->tally_room = 64;
     boots->threads = calloc(boots->thread_room, sizeof(*boots->threads));
     boots->marks = calloc(MARKS, sizeof(*boots->marks));
     boots->ids = calloc(boots->id_room, sizeof(*boots->ids));
+    boots->joined = calloc(boots->joined_room, sizeof(*boots->joined));
     boots->tallies = calloc(boots->tally_room, sizeof(*boots->tallies));
-    if (!boots->threads || !boots->marks || !boots->ids || !boots->tallies) {
+    if (!boots->threads || !boots->marks || !boots->ids || !boots->joined || !boots->tallies) {
         rg_boots_free(boots);
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
@@ -226,6 +242,73 @@ static bool is_marked(const struct mark *mark, uint64_t hash, rg_node_id node)
     return mark && mark->hash == hash && mark->node == node;
 }
 
+/* ---- Numbers of the same boot ---- */
+
+static uint32_t joined_slot(const struct joined *joined, uint32_t room, rg_node_id node,
+                            uint32_t boot)
+{
+    uint32_t slot = (uint32_t)mix(node, boot) & (room - 1);
+    while (joined[slot].used && (joined[slot].node != node || joined[slot].boot != boot)) {
+        slot = (slot + 1) & (room - 1);
+    }
+    return slot;
+}
+
+static bool grow_joined(struct rg_boots *boots)
+{
+    uint32_t room = boots->joined_room * 2;
+    struct joined *grown = calloc(room, sizeof(*grown));
+    if (!grown) {
+        return false;
+    }
+    for (uint32_t i = 0; i < boots->joined_room; i++) {
+        const struct joined *old = &boots->joined[i];
+        if (old->used) {
+            grown[joined_slot(grown, room, old->node, old->boot)] = *old;
+        }
+    }
+    free(boots->joined);
+    boots->joined = grown;
+    boots->joined_room = room;
+    return true;
+}
+
+/* NULL when the number stands for itself. */
+static struct joined *find_joined(struct rg_boots *boots, rg_node_id node, uint32_t boot)
+{
+    struct joined *joined =
+        &boots->joined[joined_slot(boots->joined, boots->joined_room, node, boot)];
+    return joined->used ? joined : NULL;
+}
+
+uint32_t rg_boots_same(struct rg_boots *boots, rg_node_id node, uint32_t boot)
+{
+    struct joined *joined = boots->joined_count > 0 ? find_joined(boots, node, boot) : NULL;
+    while (joined) {
+        struct joined *next = find_joined(boots, node, joined->same);
+        boot = joined->same;
+        joined->same = next ? next->same : joined->same; /* the way is half as long next time */
+        joined = next;
+    }
+    return boot;
+}
+
+/* Both numbers are one boot. At the ceiling and without memory they stay two. */
+static void join(struct rg_boots *boots, rg_node_id node, uint32_t one, uint32_t other)
+{
+    one = rg_boots_same(boots, node, one);
+    other = rg_boots_same(boots, node, other);
+    if (one == other || boots->joined_count >= JOINED_MAX ||
+        ((boots->joined_count + 1) * 2 > boots->joined_room && !grow_joined(boots))) {
+        return;
+    }
+    uint32_t later = RG_MAX(one, other);
+    uint32_t slot = joined_slot(boots->joined, boots->joined_room, node, later);
+    boots->joined[slot] =
+        (struct joined){.node = node, .boot = later, .same = RG_MIN(one, other), .used = true};
+    boots->joined_count++;
+}
+
 /* ---- The journal's ids ---- */
 
 static uint32_t id_slot(const struct boot_id *ids, uint32_t room, uint64_t hash)
@@ -294,7 +377,10 @@ static void assign_by_id(struct rg_boots *boots, struct span id, struct rg_log_r
     struct mark *mark = find_mark(boots, entry->lines, record, record->second.usec, &hash);
     entry->lines += entry->lines < UINT32_MAX;
     if (is_marked(mark, hash, record->node)) {
-        entry->boot = entry->known ? entry->boot : mark->boot;
+        if (!entry->known) {
+            join(boots, record->node, entry->boot, mark->boot);
+            entry->boot = mark->boot;
+        }
         entry->known = true;
         record->boot = entry->boot;
     } else if (mark) {
@@ -312,6 +398,22 @@ static void begin(struct thread *thread, uint32_t boot)
     thread->has_boot_stamp = false;
     thread->saw_version = false;
     thread->split = false;
+    thread->young = false;
+}
+
+/* A boot that nothing yet tells to be one of those that are there. */
+static void begin_next(struct rg_boots *boots, struct thread *thread, bool stamped)
+{
+    begin(thread, next_boot(boots, thread->node, stamped));
+    thread->young = true;
+}
+
+/* A stream that has just begun. */
+static void begin_first(struct rg_boots *boots, struct thread *thread, bool stamped)
+{
+    uint32_t before = rg_boots_count(boots, thread->node);
+    begin(thread, first_boot(boots, thread->node, stamped));
+    thread->young = thread->boot >= before;
 }
 
 static bool is_first_kernel_line(const struct rg_log_record *record)
@@ -321,13 +423,18 @@ static bool is_first_kernel_line(const struct rg_log_record *record)
            record->speaker != RG_SPEAKER_PROGRAM;
 }
 
+static bool goes_back(const struct thread *thread, int64_t usec)
+{
+    return thread->has_boot_stamp && usec + BACKWARDS_USEC < thread->last_usec;
+}
+
 /* True when the line cannot belong to the boot the thread is in. */
 static bool begins_boot(const struct thread *thread, bool version, bool stamped, int64_t usec)
 {
     if (thread->split) {
         return true;
     }
-    if (stamped && thread->has_boot_stamp && usec + BACKWARDS_USEC < thread->last_usec) {
+    if (stamped && goes_back(thread, usec)) {
         return true;
     }
     if (!version || thread->lines == 0) {
@@ -357,14 +464,21 @@ void rg_boots_assign(struct rg_boots *boots, uint32_t family, struct span id,
     bool fresh = thread->lines == 0 && !thread->has_boot_stamp;
 
     if (known && mark->boot != thread->boot) {
+        if (thread->young && thread->has_boot_stamp && !thread->split && !goes_back(thread, usec)) {
+            /* The minute before was its, too. */
+            join(boots, record->node, thread->boot, mark->boot);
+        }
         begin(thread, mark->boot);
     } else if (known) {
         thread->split = false;
     } else if (fresh) {
-        begin(thread, version && !stamped ? next_boot(boots, record->node, false)
-                                          : first_boot(boots, record->node, stamped));
+        if (version && !stamped) {
+            begin_next(boots, thread, false);
+        } else {
+            begin_first(boots, thread, stamped);
+        }
     } else if (begins_boot(thread, version, stamped, usec)) {
-        begin(thread, next_boot(boots, record->node, stamped));
+        begin_next(boots, thread, stamped);
     }
     if (stamped) {
         thread->last_usec = usec;
@@ -373,6 +487,7 @@ void rg_boots_assign(struct rg_boots *boots, uint32_t family, struct span id,
     if (mark && !known) {
         *mark = (struct mark){.hash = hash, .boot = thread->boot, .node = record->node};
     }
+    thread->young = thread->young && !mark;
     thread->saw_version = thread->saw_version || version;
     thread->lines += thread->lines < UINT32_MAX;
     record->boot = thread->boot;

@@ -27,7 +27,14 @@ void rg_boots_assign(struct rg_boots *boots, uint32_t family, struct span id,
 /* The next record of that node and family begins a new boot ("-- Reboot --"). */
 void rg_boots_split(struct rg_boots *boots, uint32_t family, rg_node_id node);
 
-/* How many boots of a node were seen: at least 1 once it spoke. */
+/*
+ * Which boot a number that was given stands for. A boot that a file begins to show has a number of
+ * its own until its lines tell that another file had it; both numbers are the same boot then, and
+ * the smaller one is returned. Of all other numbers, the number itself.
+ */
+uint32_t rg_boots_same(struct rg_boots *boots, rg_node_id node, uint32_t boot);
+
+/* How many numbers of boots of a node were given: at least 1 once it spoke. */
 uint32_t rg_boots_count(const struct rg_boots *boots, rg_node_id node);
 
 #endif

@@ -60,6 +60,7 @@ static inline bool rg_time_is_absolute(const struct rg_time *time)
 }
 
 struct rg_clocks;
+struct rg_boots;
 
 int rg_clocks_new(struct rg_clocks **ret_clocks, struct rg_error *err);
 void rg_clocks_free(struct rg_clocks *clocks);
@@ -88,6 +89,10 @@ void rg_clocks_note_ring(struct rg_clocks *clocks, rg_node_id node, uint32_t boo
 /* The reader chose the years of this source's stamps and saw later that they are off: `years` is
  * added to them. */
 void rg_clocks_shift_years(struct rg_clocks *clocks, rg_source_id source, int years);
+
+/* After the last record, before rg_clocks_settle: what is known of each boot, under whichever of
+ * its numbers it was noted, is of the number by which it will be asked for (rg_boots_same). */
+void rg_clocks_join_boots(struct rg_clocks *clocks, struct rg_boots *boots);
 
 /* What the stamp of a wall clock says in the year it is of, as far as is known: the source, read to
  * its end, has told its years (but for those that rg_clocks_settle takes over from others). */

@@ -3,6 +3,8 @@
  */
 #include "diag/clocks.h"
 
+#include "diag/boots.h"
+
 #include <stdlib.h>
 
 #define CLOCKS_MAX      65536u
@@ -106,5 +108,44 @@ void rg_clocks_add_sample(struct rg_clocks *clocks, struct rg_clock *clock,
     }
     if (clock->seen++ % clock->stride == 0 && make_room(clocks, clock)) {
         clock->samples[clock->count++] = (struct rg_clock_sample){stamp, offset};
+    }
+}
+
+/* The samples of one clock are another's, too; a link is of one source. */
+static void move_samples(struct rg_clocks *clocks, struct rg_clock *from, uint32_t which)
+{
+    const struct rg_clock moved = *from;
+    from->samples = NULL;
+    from->count = from->room = 0; /* and found no more */
+    struct rg_clock *to = rg_clocks_get(clocks, moved.kind, moved.node, which);
+    if (to && to->count == 0) {
+        to->source = moved.source;
+    }
+    for (uint16_t i = 0; to && to->source == moved.source && i < moved.count; i++) {
+        rg_clocks_add_sample(clocks, to, moved.evidence, moved.samples[i].stamp,
+                             moved.samples[i].offset);
+    }
+    free(moved.samples);
+}
+
+void rg_clocks_join_boots(struct rg_clocks *clocks, struct rg_boots *boots)
+{
+    for (size_t i = 0; i < clocks->report_count; i++) {
+        struct rg_clock_report *report = &clocks->reports[i];
+        report->ring_boot = rg_boots_same(boots, report->node, report->ring_boot);
+    }
+    for (uint32_t i = 0; i < clocks->room; i++) {
+        struct rg_clock *clock = &clocks->clocks[i];
+        if ((clock->kind != RG_CLOCK_BOOT && clock->kind != RG_CLOCK_LINK) || clock->count == 0) {
+            continue;
+        }
+        uint32_t which = rg_boots_same(boots, clock->node, clock->which);
+        uint32_t before = clocks->room;
+        if (which != clock->which) {
+            move_samples(clocks, clock, which);
+        }
+        if (clocks->room != before) {
+            i = UINT32_MAX; /* the table has moved: from 0 once more, what is done is skipped */
+        }
     }
 }

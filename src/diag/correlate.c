@@ -80,53 +80,57 @@ static struct rg_node_seen *seen_of(struct rg_correlation *correlation, rg_node_
     return seen;
 }
 
+static uint32_t same_boot(const struct rg_correlation *correlation, rg_node_id node, uint32_t boot)
+{
+    const struct rg_correlation_sources *sources = &correlation->sources;
+    return sources->same_boot ? sources->same_boot(sources->context, node, boot) : boot;
+}
+
 /* By one clock of a node. */
-static bool is_before(const struct rg_moment_seen *a, const struct rg_moment_seen *b)
+static bool is_before(const struct rg_correlation *correlation, rg_node_id node,
+                      const struct rg_moment_seen *a, const struct rg_moment_seen *b)
 {
     if (a->stamp.kind == RG_STAMP_BOOT && a->boot != b->boot) {
-        return a->boot < b->boot;
+        uint32_t boot_a = same_boot(correlation, node, a->boot);
+        uint32_t boot_b = same_boot(correlation, node, b->boot);
+        return boot_a != boot_b ? boot_a < boot_b : a->stamp.usec < b->stamp.usec;
     }
     return a->stamp.usec < b->stamp.usec;
 }
 
-static void note_moment(const struct rg_moment_seen *here, struct rg_moment_seen *first,
-                        struct rg_moment_seen *last)
-{
-    if (first->stamp.kind == RG_STAMP_NONE || is_before(here, first)) {
-        *first = *here;
-    }
-    if (last->stamp.kind == RG_STAMP_NONE || !is_before(here, last)) {
-        *last = *here;
-    }
-}
-
-static int64_t in_year(const struct rg_correlation *correlation, rg_node_id node,
-                       const struct rg_moment_seen *moment)
+static struct rg_moment_seen in_year(const struct rg_correlation *correlation, rg_node_id node,
+                                     const struct rg_moment_seen *moment)
 {
     const struct rg_correlation_sources *sources = &correlation->sources;
-    return sources->in_year
-               ? sources->in_year(sources->context, &moment->stamp, node, moment->source)
-               : moment->stamp.usec;
+    struct rg_moment_seen told = *moment;
+    if (sources->in_year && told.stamp.kind == RG_STAMP_LOCAL) {
+        told.stamp.usec = sources->in_year(sources->context, &told.stamp, node, told.source);
+    }
+    return told;
 }
 
-/* The wall clock of a source that has been read: its years are known now. */
+/* What was seen of a node in one source, which has been read: its years and boots are known now. */
 static void fold_source(const struct rg_correlation *correlation, struct rg_node_seen *seen)
 {
-    if (seen->source_first.stamp.kind == RG_STAMP_NONE) {
-        return;
+    for (int kind = RG_STAMP_NONE + 1; kind < RG_STAMP_KINDS; kind++) {
+        struct rg_moment_seen *first = &seen->first[kind];
+        struct rg_moment_seen *last = &seen->last[kind];
+        if (seen->source_first[kind].stamp.kind == RG_STAMP_NONE) {
+            continue;
+        }
+        bool none = first->stamp.kind == RG_STAMP_NONE;
+        struct rg_moment_seen a = in_year(correlation, seen->node, &seen->source_first[kind]);
+        struct rg_moment_seen z = in_year(correlation, seen->node, &seen->source_last[kind]);
+        struct rg_moment_seen first_there = in_year(correlation, seen->node, first);
+        struct rg_moment_seen last_there = in_year(correlation, seen->node, last);
+        if (none || is_before(correlation, seen->node, &a, &first_there)) {
+            *first = seen->source_first[kind];
+        }
+        if (none || !is_before(correlation, seen->node, &z, &last_there)) {
+            *last = seen->source_last[kind];
+        }
+        seen->source_first[kind] = seen->source_last[kind] = (struct rg_moment_seen){0};
     }
-    struct rg_moment_seen *first = &seen->first[RG_STAMP_LOCAL];
-    struct rg_moment_seen *last = &seen->last[RG_STAMP_LOCAL];
-    if (first->stamp.kind == RG_STAMP_NONE ||
-        in_year(correlation, seen->node, &seen->source_first) <
-            in_year(correlation, seen->node, first)) {
-        *first = seen->source_first;
-    }
-    if (last->stamp.kind == RG_STAMP_NONE || in_year(correlation, seen->node, &seen->source_last) >=
-                                                 in_year(correlation, seen->node, last)) {
-        *last = seen->source_last;
-    }
-    seen->source_first = seen->source_last = (struct rg_moment_seen){0};
 }
 
 void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_log_record *record)
@@ -136,18 +140,21 @@ void rg_correlation_saw(struct rg_correlation *correlation, const struct rg_log_
     if (!seen) {
         return;
     }
+    if (seen->source != record->source) {
+        fold_source(correlation, seen);
+        seen->source = record->source;
+    }
     seen->lines++;
     seen->boots = RG_MAX(seen->boots, record->boot + 1);
-    enum rg_stamp_kind kind = record->stamp.kind;
     const struct rg_moment_seen here = {record->stamp, record->boot, record->source};
-    if (kind != RG_STAMP_LOCAL) {
-        note_moment(&here, &seen->first[kind], &seen->last[kind]);
-        return;
+    struct rg_moment_seen *first = &seen->source_first[record->stamp.kind];
+    struct rg_moment_seen *last = &seen->source_last[record->stamp.kind];
+    if (first->stamp.kind == RG_STAMP_NONE || is_before(correlation, seen->node, &here, first)) {
+        *first = here;
     }
-    if (seen->source_first.source != record->source) {
-        fold_source(correlation, seen);
+    if (last->stamp.kind == RG_STAMP_NONE || !is_before(correlation, seen->node, &here, last)) {
+        *last = here;
     }
-    note_moment(&here, &seen->source_first, &seen->source_last);
 }
 
 static uint32_t mix(uint32_t hash, uint32_t value)
@@ -965,14 +972,33 @@ static bool sort_incidents(struct rg_diagnosis *diagnosis)
     return true;
 }
 
+/* All is read: what was noted under several numbers of one boot is of one of them. */
+static void settle_boots(struct rg_correlation *correlation)
+{
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        struct rg_run *run = &correlation->runs[i];
+        run->boot = same_boot(correlation, run->node, run->boot);
+    }
+    for (uint32_t i = 0; i < correlation->seen_count; i++) {
+        struct rg_node_seen *seen = &correlation->seen[i];
+        fold_source(correlation, seen);
+        for (int kind = RG_STAMP_NONE + 1; kind < RG_STAMP_KINDS; kind++) {
+            seen->first[kind].boot = same_boot(correlation, seen->node, seen->first[kind].boot);
+            seen->last[kind].boot = same_boot(correlation, seen->node, seen->last[kind].boot);
+        }
+        uint32_t numbers = seen->boots;
+        for (uint32_t boot = 0; boot < numbers; boot++) {
+            seen->boots -= same_boot(correlation, seen->node, boot) != boot;
+        }
+    }
+}
+
 int rg_correlation_finish(struct rg_correlation *correlation, const struct rg_unmatched *unmatched,
                           struct rg_diagnosis **ret_diagnosis, struct rg_error *err)
 {
     RG_ASSERT(!correlation->finished);
     correlation->finished = true;
-    for (uint32_t i = 0; i < correlation->seen_count; i++) {
-        fold_source(correlation, &correlation->seen[i]);
-    }
+    settle_boots(correlation);
     struct rg_diagnosis *diagnosis = calloc(1, sizeof(*diagnosis));
     if (!diagnosis) {
         return rg_fail(err, RG_OUT_OF_MEMORY);

@@ -31,6 +31,9 @@ struct rg_correlation_sources {
      * NULL: all stamps have their years. */
     int64_t (*in_year)(void *context, const struct rg_stamp *stamp, rg_node_id node,
                        rg_source_id source);
+    /* Which boot the number of one stands for, as far as was read: itself, or a smaller one that
+     * turned out to be the same. NULL: each is one of its own. */
+    uint32_t (*same_boot)(void *context, rg_node_id node, uint32_t boot);
 };
 
 /* Time windows, in seconds; diagnosis.md 3.3 has the reasons. 0 takes the default. */

@@ -152,13 +152,14 @@ struct rg_moment_seen {
 struct rg_node_seen {
     rg_node_id node;
     uint64_t lines;
-    uint32_t boots;
+    uint32_t boots; /* numbers of them; how many they are is told at the end */
     /* Of its stamps of each kind, whichever file they stand in; kind NONE where it has none. */
     struct rg_moment_seen first[RG_STAMP_KINDS];
     struct rg_moment_seen last[RG_STAMP_KINDS];
-    /* Of its wall clock in the source it was seen in last, not yet in the above. */
-    struct rg_moment_seen source_first;
-    struct rg_moment_seen source_last;
+    /* In the source it was seen in last, not yet in the above. */
+    rg_source_id source;
+    struct rg_moment_seen source_first[RG_STAMP_KINDS];
+    struct rg_moment_seen source_last[RG_STAMP_KINDS];
     rg_word version;
     uint32_t latest_run; /* the one that its last known message was added to, +1; 0: none */
     bool lustre;

@@ -217,6 +217,12 @@ static int64_t in_year(void *context, const struct rg_stamp *stamp, rg_node_id n
     return rg_clocks_in_year(pipeline->desk.clocks, &moment);
 }
 
+static uint32_t same_boot(void *context, rg_node_id node, uint32_t boot)
+{
+    struct rg_pipeline *pipeline = context;
+    return rg_boots_same(pipeline->desk.boots, node, boot);
+}
+
 /* ---- Opening ---- */
 
 static int open_desk(struct rg_pipeline *pipeline, struct rg_error *err)
@@ -247,7 +253,8 @@ int rg_pipeline_open(const struct rg_pipeline_options *options, struct rg_pipeli
                                              .node_name = node_name,
                                              .source_name = source_name,
                                              .when = when,
-                                             .in_year = in_year};
+                                             .in_year = in_year,
+                                             .same_boot = same_boot};
     int rc = open_desk(pipeline, err);
     rc = rc < 0 ? rc : rg_inputs_new(&pipeline->desk, &options->inputs, &pipeline->inputs, err);
     rc = rc < 0 ? rc
@@ -404,6 +411,7 @@ int rg_pipeline_run(struct rg_pipeline *pipeline, struct rg_diagnosis **ret_diag
     if (!rg_correlation_tell_hosts(pipeline->correlation, &pipeline->hosts)) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
+    rg_clocks_join_boots(pipeline->desk.clocks, pipeline->desk.boots);
     rg_clocks_settle(pipeline->desk.clocks);
     tell_clocks(pipeline);
     tell_problems(pipeline);

@@ -397,3 +397,51 @@ def test_each_boot_counts_once_whatever_files_show_it(tmp_path):
     assert [(node["boots"], node["lines"]) for node in found["nodes"]] == [(3, 24)]
     assert [node["first"]["text"] for node in found["nodes"]] == ["+100.000 s after boot"]
     assert [node["last"]["text"] for node in found["nodes"]] == ["+118.000 s after boot"]
+
+
+STARTED = ((1.0, "Linux version 6.1.0-26-amd64"), (5.25, "mlx5_core 0000:3b:00.0 ens1f0np0: Link down"),
+           (70.5, "Lustre: Lustre: Build Version: 2.15.5"), (1191.123456, LOST))
+
+
+def ring(lines=STARTED):
+    return "".join(f"[{at:12.6f}] {text}\n" for at, text in lines)
+
+
+def journal(boot, booted, lines=STARTED):
+    return "".join(json.dumps({
+        "_HOSTNAME": "gpu01", "_BOOT_ID": boot, "_TRANSPORT": "kernel", "MESSAGE": text,
+        "_SOURCE_MONOTONIC_TIMESTAMP": str(round(at * 1e6)), "__REALTIME_TIMESTAMP": str(round((booted + at) * 1e6))}) + "\n"
+        for at, text in lines)
+
+
+def test_a_boot_that_ring_and_journal_show_from_its_start_is_one(tmp_path):
+    """The first minute tells nothing: every boot has the same lines then."""
+    def log(name, text):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    before = [(at + 0.3, text.replace("OST0012", "OST0013")) for at, text in STARTED]
+    files = {"ring": log("ring", ring()), "copy": log("copy", ring()), "now": log("now", journal("now", EPOCH)),
+             "both": log("both", journal("old", EPOCH - 9999, before) + journal("now", EPOCH))}
+    for names, boots in (("ring now", 1), ("now ring", 1), ("ring copy", 1), ("ring copy now", 1), ("ring both", 2),
+                         ("both ring", 2), ("ring now both", 2), ("both ring copy", 2), ("copy both ring now", 2)):
+        found = diagnose("--node", "gpu01", *(files[name] for name in names.split()))
+        assert [node["boots"] for node in found["nodes"]] == [boots], names
+        assert len({finding["boot"] for finding in found["findings"]}) == boots, names
+        assert {finding["first"]["clock"] for finding in found["findings"]} == {"boot" if names == "ring copy" else "utc"}, names
+        last = found["nodes"][0]["last"]["text"]
+        assert last == ("+1191.123 s after boot" if names == "ring copy" else "2026-11-29 14:50:02 UTC"), names
+        # A port without link in the minute of its start is no incident.
+        assert [incident["cause"]["row"] for incident in found["incidents"]] == ["IM-LOST-WAIT"] * boots, names
+
+
+def test_what_dates_a_boots_first_minute_dates_all_of_it(tmp_path):
+    """A ring whose beginning was overwritten, and a longer one."""
+    short, long = tmp_path / "short", tmp_path / "long"
+    short.write_text(ring(STARTED[2:]))
+    clock = (1.5, f"rtc_cmos 00:00: setting system clock to 2026-11-29T14:30:12 UTC ({EPOCH + 1})")
+    long.write_text(ring((STARTED[0], clock, STARTED[2])))
+    for files in (short, long), (long, short):
+        found = diagnose("--node", "gpu01", *files)
+        assert [node["boots"] for node in found["nodes"]] == [1]
+        assert found["incidents"][0]["first"]["text"] == "2026-11-29 14:50:01 UTC"

@@ -6,6 +6,7 @@
 
 #include "collect.h"
 
+#include "diag/boots.h"
 #include "diag/clock.h"
 #include "diag/stamp.h"
 #include "diag/zone.h"
@@ -290,6 +291,60 @@ static void a_clock_that_was_set_meanwhile(void **state)
 
 /* ---- What the user says ---- */
 
+static uint32_t assign(struct rg_boots *boots, uint32_t family, rg_node_id node, double seconds)
+{
+    struct rg_log_record line = record(node, family, boot(seconds));
+    line.text = rg_span_text("a line");
+    rg_boots_assign(boots, family, RG_SPAN_EMPTY, &line);
+    return line.boot;
+}
+
+static void what_dates_one_number_of_a_boot_dates_all(void **state)
+{
+    const rg_node_id nodes = 200; /* the table grows */
+    struct rg_boots *boots;
+    assert_int_equal(rg_boots_new(&boots, NULL), 0);
+    for (rg_node_id node = 1; node <= nodes; node++) {
+        /* A ring without its beginning, and a file with it: the same boot. */
+        assert_int_equal(assign(boots, 1, node, 100), 0);
+        assert_int_equal(assign(boots, 2, node, 40), 1);
+        assert_int_equal(assign(boots, 2, node, 100), 0);
+        struct rg_log_record line = record(node, node, boot(40));
+        line.boot = 1;
+        if (node == 1) {
+            struct rg_collected report = {.has_local = true,
+                                          .local_usec = 1795962611 * SEC,
+                                          .has_utc = true,
+                                          .utc_usec = 1795962611 * SEC,
+                                          .has_uptime = true,
+                                          .clock_s = 1795962611 % 86400,
+                                          .up_s = 600};
+            rg_clocks_note_collected(clocks, node, &report);
+            rg_clocks_note_ring(clocks, node, 1);
+            continue;
+        }
+        line.stamp = node % 2 ? local(1795962611 + node) : utc(1795962611 + node);
+        line.second = boot(40);
+        rg_clocks_note_record(clocks, &line);
+    }
+    /* Another boot keeps what is its own. */
+    struct rg_log_record line = record(2, 9, utc(1700000000));
+    line.second = boot(40);
+    line.boot = assign(boots, 3, 2, 50);
+    assert_int_equal(line.boot, 2);
+    rg_clocks_note_record(clocks, &line);
+
+    rg_clocks_join_boots(clocks, boots);
+    resolves_to(resolve(1, 1, boot(1000)), RG_TIME_PROVEN, 1795962611 - 630 + 1000);
+    for (rg_node_id node = 2; node <= nodes; node++) {
+        resolves_to(resolve(node, 1, boot(1000)), node % 2 ? RG_TIME_UNSTATED : RG_TIME_PROVEN,
+                    1795962611 + node + 960);
+    }
+    struct rg_moment moment = {.node = 2, .boot = 2, .stamp = boot(1000)};
+    resolves_to(rg_clocks_resolve(clocks, &moment), RG_TIME_PROVEN, 1700000960);
+    rg_boots_free(boots);
+}
+
 static void zones_that_are_given(void **state)
 {
     struct rg_error err = RG_ERROR_INIT;
@@ -415,6 +470,7 @@ int main(void)
         TEST(boot_seconds_through_a_wall_clock),
         TEST(a_wall_clock_through_boot_seconds),
         TEST(a_clock_that_was_set_meanwhile),
+        TEST(what_dates_one_number_of_a_boot_dates_all),
         TEST(zones_that_are_given),
         TEST(zones_with_summer_time),
         TEST(zones_as_offsets),

@@ -352,6 +352,100 @@ static void the_boot_of_a_journal_is_known_by_the_ring(void **state)
     }
 }
 
+#define ENTRY(id, text, usec)                                                                      \
+    "{\"_HOSTNAME\":\"gpu01\",\"_BOOT_ID\":\"" id "\",\"MESSAGE\":\"" text                         \
+    "\",\"_SOURCE_MONOTONIC_TIMESTAMP\":\"" usec "\"}\n"
+
+/* What number the last line has, and which boot that is. */
+static void expect_boots(struct collector *all, uint32_t number, uint32_t boot)
+{
+    const struct rg_log_record *record = &all->items[all->count - 1].record;
+    assert_int_equal(record->boot, number);
+    assert_int_equal(rg_boots_same(all->desk.boots, record->node, number), boot);
+}
+
+static void collect_ring(struct collector *all, const char *name, const char *text)
+{
+    collect_span(all, name, "gpu01", REFERENCE_USEC, rg_span_text(text));
+}
+
+static uint32_t boot_of(struct collector *all, uint32_t number)
+{
+    return rg_boots_same(all->desk.boots, all->items[0].record.node, number);
+}
+
+/* In its first minute a boot has a number of its own. */
+static void the_first_minute_is_of_the_boot_that_later_lines_show(void **state)
+{
+    WITH_COLLECTOR(all)
+    {
+        collect_ring(all, "ring", "[  100.000001] first\n[  200.000002] second\n");
+        collect_ring(all, "early", "[    5.000001] early\n[   30.000001] early\n");
+        expect_boots(all, 1, 1);
+        collect_ring(all, "early", "[  100.000001] first\n");
+        expect_boots(all, 0, 0);
+        assert_int_equal(boot_of(all, 1), 0);
+        /* The journal's, of which the first telling line is nobody's. */
+        collect_ring(all, "journal",
+                     ENTRY("now", "early", "5000001") ENTRY("now", "own", "70000001"));
+        expect_boots(all, 2, 2);
+        collect_ring(all, "of the journal", "[    5.000001] early\n[   70.000001] own\n");
+        expect_boots(all, 2, 2);
+        assert_int_equal(boot_of(all, 3), 2);
+        collect_ring(all, "journal", ENTRY("now", "second", "200000002"));
+        expect_boots(all, 0, 0);
+        assert_int_equal(boot_of(all, 2), 0);
+        assert_int_equal(boot_of(all, 3), 0);
+        assert_int_equal(boot_of(all, 4), 4);
+        /* Another node's numbers are others. */
+        assert_int_equal(rg_boots_same(all->desk.boots, 77, 1), 1);
+    }
+}
+
+static void a_minute_before_a_restart_is_of_no_later_boot(void **state)
+{
+    WITH_COLLECTOR(all)
+    {
+        collect_ring(all, "ring", "[  100.000001] first\n[  200.000002] second\n");
+        collect_ring(all, "back", "[   50.000001] x\n[    5.000001] y\n[  100.000001] first\n");
+        expect_boots(all, 0, 0);
+        assert_int_equal(boot_of(all, 1), 1);
+        assert_int_equal(boot_of(all, 2), 0);
+        collect_ring(all, "split", "[   50.000001] x\n-- Reboot --\n[  100.000001] first\n");
+        expect_boots(all, 0, 0);
+        assert_int_equal(boot_of(all, 3), 3);
+        collect_ring(all, "own", "[   50.000001] x\n[   99.000001] own\n[  100.000001] first\n");
+        expect_boots(all, 0, 0);
+        assert_int_equal(boot_of(all, 4), 4);
+        /* The boot of a file that has no seconds since boot at first is not for it to tell. */
+        collect_ring(all, "wall", "Nov 29 14:30:11 gpu01 kernel: x\n");
+        expect_boots(all, 4, 4);
+        collect_ring(all, "wall", "Nov 29 14:30:12 gpu01 kernel: [  100.000001] first\n");
+        expect_boots(all, 0, 0);
+        assert_int_equal(boot_of(all, 4), 4);
+    }
+}
+
+static void many_numbers_may_be_one_boot(void **state)
+{
+    WITH_COLLECTOR(all)
+    {
+        const uint32_t count = 300;
+        collect_ring(all, "ring", "[  100.000001] first\n");
+        for (uint32_t i = 1; i <= count; i++) {
+            char name[16];
+            snprintf(name, sizeof(name), "%u", i);
+            collect_ring(all, name, "[    5.000001] early\n");
+            expect_boots(all, i, i);
+            collect_ring(all, name, "[  100.000001] first\n");
+        }
+        for (uint32_t i = 0; i <= count; i++) {
+            assert_int_equal(boot_of(all, i), 0);
+        }
+        assert_int_equal(boot_of(all, count + 1), count + 1);
+    }
+}
+
 static void a_file_without_boot_stamps_beside_one_with(void **state)
 {
     WITH_COLLECTOR(all)
@@ -429,6 +523,9 @@ int main(void)
         cmocka_unit_test(boots_by_the_kernels_first_line),
         cmocka_unit_test(the_same_boot_in_two_files),
         cmocka_unit_test(the_boot_of_a_journal_is_known_by_the_ring),
+        cmocka_unit_test(the_first_minute_is_of_the_boot_that_later_lines_show),
+        cmocka_unit_test(a_minute_before_a_restart_is_of_no_later_boot),
+        cmocka_unit_test(many_numbers_may_be_one_boot),
         cmocka_unit_test(a_file_without_boot_stamps_beside_one_with),
         cmocka_unit_test(years_from_the_end_of_the_file),
         cmocka_unit_test(a_file_of_more_than_a_year),
