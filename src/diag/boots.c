@@ -18,6 +18,7 @@
 #define JOINED_MAX     (64u << 10)
 #define BACKWARDS_USEC (2 * 1000000)  /* processors print a little out of order */
 #define TELLING_USEC   (60 * 1000000) /* below, every boot has the same stamps */
+#define SOON_USEC      (60 * 1000000) /* a restart that shows nothing of its start is not so quick */
 #define MARK_ALL_LINES 1024           /* of a family; behind them one stamp in 32 is remembered */
 
 struct thread {
@@ -30,7 +31,8 @@ struct thread {
     bool has_boot_stamp;
     bool saw_version;
     bool split; /* the next line begins a boot */
-    bool young; /* the boot is a new one, and no line of it could tell that it is another's */
+    bool young; /* the boot is a new one, and no line of it was known */
+    bool told;  /* a line of it could have been */
 };
 
 struct mark {
@@ -399,6 +401,7 @@ static void begin(struct thread *thread, uint32_t boot)
     thread->saw_version = false;
     thread->split = false;
     thread->young = false;
+    thread->told = false;
 }
 
 /* A boot that nothing yet tells to be one of those that are there. */
@@ -426,6 +429,14 @@ static bool is_first_kernel_line(const struct rg_log_record *record)
 static bool goes_back(const struct thread *thread, int64_t usec)
 {
     return thread->has_boot_stamp && usec + BACKWARDS_USEC < thread->last_usec;
+}
+
+/* A line of another file's boot at `usec`: the lines before it, of a boot that is new, are of that
+ * boot, too. Where others of them could have been known and were not, only if it comes soon. */
+static bool goes_on(const struct thread *thread, int64_t usec)
+{
+    return thread->young && thread->has_boot_stamp && !thread->split && !goes_back(thread, usec) &&
+           (!thread->told || usec - thread->last_usec <= SOON_USEC);
 }
 
 /* True when the line cannot belong to the boot the thread is in. */
@@ -464,13 +475,12 @@ void rg_boots_assign(struct rg_boots *boots, uint32_t family, struct span id,
     bool fresh = thread->lines == 0 && !thread->has_boot_stamp;
 
     if (known && mark->boot != thread->boot) {
-        if (thread->young && thread->has_boot_stamp && !thread->split && !goes_back(thread, usec)) {
-            /* The minute before was its, too. */
+        if (goes_on(thread, usec)) {
             join(boots, record->node, thread->boot, mark->boot);
         }
         begin(thread, mark->boot);
     } else if (known) {
-        thread->split = false;
+        thread->split = thread->young = false;
     } else if (fresh) {
         if (version && !stamped) {
             begin_next(boots, thread, false);
@@ -487,7 +497,7 @@ void rg_boots_assign(struct rg_boots *boots, uint32_t family, struct span id,
     if (mark && !known) {
         *mark = (struct mark){.hash = hash, .boot = thread->boot, .node = record->node};
     }
-    thread->young = thread->young && !mark;
+    thread->told = thread->told || mark;
     thread->saw_version = thread->saw_version || version;
     thread->lines += thread->lines < UINT32_MAX;
     record->boot = thread->boot;

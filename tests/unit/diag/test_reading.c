@@ -402,6 +402,20 @@ static void the_first_minute_is_of_the_boot_that_later_lines_show(void **state)
     }
 }
 
+/* Of a ring that was full, and a file that is longer. */
+static void lines_before_the_first_common_one_are_of_its_boot(void **state)
+{
+    WITH_COLLECTOR(all)
+    {
+        collect_ring(all, "ring", "[  500.000001] first\n[  600.000002] second\n");
+        collect_ring(all, "file", "[    1.000001] x\n[  300.000001] y\n[  450.000001] z\n");
+        expect_boots(all, 1, 1);
+        collect_ring(all, "file", "[  500.000001] first\n");
+        expect_boots(all, 0, 0);
+        assert_int_equal(boot_of(all, 1), 0);
+    }
+}
+
 static void a_minute_before_a_restart_is_of_no_later_boot(void **state)
 {
     WITH_COLLECTOR(all)
@@ -414,7 +428,12 @@ static void a_minute_before_a_restart_is_of_no_later_boot(void **state)
         collect_ring(all, "split", "[   50.000001] x\n-- Reboot --\n[  100.000001] first\n");
         expect_boots(all, 0, 0);
         assert_int_equal(boot_of(all, 3), 3);
-        collect_ring(all, "own", "[   50.000001] x\n[   99.000001] own\n[  100.000001] first\n");
+        /* A line that could have been known was not, and then there is nothing for long. */
+        collect_ring(all, "own", "[   50.000001] x\n[   99.000001] own\n[  200.000002] second\n");
+        expect_boots(all, 0, 0);
+        assert_int_equal(boot_of(all, 4), 4);
+        /* A boot that was known to be this one is no other. */
+        collect_ring(all, "of back", "[   99.000001] own\n[  100.000001] first\n");
         expect_boots(all, 0, 0);
         assert_int_equal(boot_of(all, 4), 4);
         /* The boot of a file that has no seconds since boot at first is not for it to tell. */
@@ -524,6 +543,7 @@ int main(void)
         cmocka_unit_test(the_same_boot_in_two_files),
         cmocka_unit_test(the_boot_of_a_journal_is_known_by_the_ring),
         cmocka_unit_test(the_first_minute_is_of_the_boot_that_later_lines_show),
+        cmocka_unit_test(lines_before_the_first_common_one_are_of_its_boot),
         cmocka_unit_test(a_minute_before_a_restart_is_of_no_later_boot),
         cmocka_unit_test(many_numbers_may_be_one_boot),
         cmocka_unit_test(a_file_without_boot_stamps_beside_one_with),
