@@ -399,7 +399,7 @@ static void test_no_version_is_seen_without_its_metadata(void **state)
 static void *put_until_gone(void *argument)
 {
     struct worker *worker = argument;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 100000; i++) { /* who deletes may be unlucky for a thousand rounds */
         struct rg_error err = RG_ERROR_INIT;
         worker->result = try_put(&worker->tree, "x/y", text("acknowledged"), NULL, NULL, &err);
         if (worker->result == -RG_SLOW_DOWN || worker->result == -RG_OPERATION_ABORTED) {
