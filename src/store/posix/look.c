@@ -19,6 +19,7 @@
 #define LOOK_MS_MAX 3000 /* as long as a mount may take to be well (gate/health.h) */
 #define LOOKS_SHARE 8u   /* of the setting storage-timeout, so that several looks may hang */
 #define HANGING_MAX 64u  /* looks, of all lists together; then none is begun */
+#define LOOKING_MAX 256u /* likewise under way while one hangs, those that hang included */
 #define AT_ONCE     16u  /* looks of one list, once one hangs */
 #define KNOWN_MAX   256u
 
@@ -178,7 +179,8 @@ static bool may_look(struct rg_posix_looks *looks, const char *name)
         return true;
     }
     const struct known *known = find_known(looks, name);
-    return looks->under_way < HANGING_MAX && !(known && known->hanging);
+    return looks->hanging < HANGING_MAX && looks->under_way < LOOKING_MAX &&
+           !(known && known->hanging);
 }
 
 /* What hung in a mount that is gone says nothing of what is there now. */
