@@ -452,7 +452,7 @@ def test_the_tree_is_frozen(start, tmp_path, filesystem):
             assert raw.request(gateway, "GET", "/cold/k").body == OLD
             answer = raw.request(gateway, "PUT", "/cold/k", body=NEW)
             assert (answer.status, answer.code) == (503, "ServiceUnavailable"), answer
-            assert health(gateway)[2][gateway.tree]["workers_stuck"] == 1
+            until(gateway, lambda mounts: mounts[gateway.tree]["workers_stuck"] == 1)
         until(gateway, lambda mounts: mounts[gateway.tree]["state"] == "well")
         settle(gateway)
         assert health(gateway)[0] == 200
