@@ -242,6 +242,13 @@ void rg_writing_abort(struct rg_writing *writing)
     }
 }
 
+int rg_writing_saw(struct rg_writing *writing, size_t len, struct rg_error *err)
+{
+    uint64_t before = writing->seen;
+    writing->seen += len;
+    return rg_store_writer_passed(writing->store, writing->writer, before, err);
+}
+
 static int receive(struct rg_body *body, struct rg_writing *writing, char *buffer,
                    struct rg_error *err)
 {

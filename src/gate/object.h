@@ -77,8 +77,16 @@ static inline const struct rg_object_info *rg_opened_info(const struct rg_opened
 struct rg_writing {
     struct rg_store *store;
     struct rg_writer *writer; /* NULL: none, or committed */
+    uint64_t seen;            /* bytes told to rg_writing_saw */
 };
 void rg_writing_abort(struct rg_writing *writing);
+
+/*
+ * For bytes that go to the writer's descriptor: `len` more were seen, so those before them are in
+ * the file or on their way there, and their way to the disk may begin. Errors as
+ * rg_store_writer_passed.
+ */
+int rg_writing_saw(struct rg_writing *writing, size_t len, struct rg_error *err);
 #define rg_autowriting RG_CLEANUP(rg_writing_abort) struct rg_writing
 
 /* Takes the request's body into the writer, up to the end and verified. */

@@ -351,18 +351,13 @@ int rg_rdma_send(struct rg_call *call, int fd, const struct rg_range *range, str
 struct arriving {
     struct rg_body *body;
     struct rg_writing *writing;
-    uint64_t seen; /* bytes */
 };
 
-/* What was seen before these is on its way to the file, or there. */
 static int see_bytes(void *context, struct span bytes, struct rg_error *err)
 {
     struct arriving *arriving = context;
-    struct rg_writing *writing = arriving->writing;
     rg_body_see(arriving->body, bytes);
-    int rc = rg_store_writer_passed(writing->store, writing->writer, arriving->seen, err);
-    arriving->seen += bytes.len;
-    return rc;
+    return rg_writing_saw(arriving->writing, bytes.len, err);
 }
 
 int rg_rdma_receive(struct rg_call *call, struct rg_body *body, struct rg_writing *writing,

@@ -675,7 +675,6 @@ struct receiving {
     struct rg_body *body;
     struct rg_writing *writing;
     struct rg_hasher *hasher;
-    uint64_t seen; /* bytes */
 };
 
 static void hash_received(struct receiving *receiving, struct span bytes)
@@ -684,15 +683,11 @@ static void hash_received(struct receiving *receiving, struct span bytes)
     rg_hasher_update(receiving->hasher, bytes);
 }
 
-/* What was seen before these is on its way to the file, or there. */
 static int see_bytes(void *context, struct span bytes, struct rg_error *err)
 {
     struct receiving *receiving = context;
-    struct rg_writing *writing = receiving->writing;
     hash_received(receiving, bytes);
-    int rc = rg_store_writer_passed(writing->store, writing->writer, receiving->seen, err);
-    receiving->seen += bytes.len;
-    return rc;
+    return rg_writing_saw(receiving->writing, bytes.len, err);
 }
 
 /* Where there is no file to write to: the store finds its own words for that. */
