@@ -48,7 +48,7 @@ struct rg_posix_looks {
     bool table_is_known;
     size_t mounted_count;
     struct mounted mounted[2 * RG_STORE_MOUNTS_MAX];
-    size_t oldest; /* of those known, the next to be replaced */
+    size_t oldest; /* of those known, the next to be replaced; none behind it was ever taken */
     struct known known[KNOWN_MAX];
 };
 
@@ -124,10 +124,12 @@ void rg_posix_looks_release(struct rg_posix_looks *looks)
     }
 }
 
-/* All below: with the lock of the looks held. */
+/* All below: with the lock of the looks held. Asked for each bucket of a list, so that no free
+ * place is looked at. */
 static struct known *find_known(struct rg_posix_looks *looks, const char *name)
 {
-    for (size_t i = 0; i < KNOWN_MAX; i++) {
+    size_t taken = RG_MIN(looks->oldest, (size_t)KNOWN_MAX);
+    for (size_t i = 0; i < taken; i++) {
         if (strcmp(looks->known[i].name, name) == 0) {
             return &looks->known[i];
         }
