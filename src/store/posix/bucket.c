@@ -462,11 +462,11 @@ int rg_posix_bucket_created(int fd, struct timespec *ret_created, struct rg_erro
     return 0;
 }
 
-static int stat_bucket(struct rg_posix *posix, struct span name, struct rg_bucket_info *ret_info,
-                       struct rg_error *err)
+int rg_posix_bucket_stat(struct rg_store *store, struct span name, struct rg_bucket_info *ret_info,
+                         struct rg_error *err)
 {
     rg_autobucket bucket = NULL;
-    int rc = rg_posix_bucket_get(posix, name, &bucket, err);
+    int rc = rg_posix_bucket_get(rg_posix_of(store), name, &bucket, err);
     if (rc) {
         return rc;
     }
@@ -478,12 +478,6 @@ static int stat_bucket(struct rg_posix *posix, struct span name, struct rg_bucke
     memcpy(info.name, bucket->name, sizeof info.name);
     *ret_info = info;
     return 0;
-}
-
-int rg_posix_bucket_stat(struct rg_store *store, struct span bucket,
-                         struct rg_bucket_info *ret_info, struct rg_error *err)
-{
-    return stat_bucket(rg_posix_of(store), bucket, ret_info, err);
 }
 
 /* ---- Tags ---- */
