@@ -92,6 +92,45 @@ static void let_go(void)
     assert_int_equal(atomic_load(&inside), 0);
 }
 
+/* The threads are on their way back. */
+static void list_until_none_hangs(struct tree *tree, unsigned count)
+{
+    unsigned hanging = 1;
+    for (int i = 0; i < 100 && hanging; i++) {
+        hanging = list(tree, count);
+        usleep(10000);
+    }
+    assert_int_equal(hanging, 0);
+}
+
+struct lister {
+    struct tree *tree;
+    unsigned count;
+    pthread_t thread;
+};
+
+static void *list_once(void *argument)
+{
+    const struct lister *lister = argument;
+    return (void *)(uintptr_t)(list(lister->tree, lister->count) == lister->count);
+}
+
+/* So many lists at once: in each, all that may hang do. */
+static void list_at_once(struct tree *tree, unsigned count, size_t lists)
+{
+    struct lister listers[LOOKS + 6];
+    assert_in_range(lists, 1, RG_ARRAY_LENGTH(listers));
+    for (size_t i = 0; i < lists; i++) {
+        listers[i] = (struct lister){.tree = tree, .count = count};
+        assert_int_equal(pthread_create(&listers[i].thread, NULL, list_once, &listers[i]), 0);
+    }
+    for (size_t i = 0; i < lists; i++) {
+        void *right;
+        assert_int_equal(pthread_join(listers[i].thread, &right), 0);
+        assert_non_null(right);
+    }
+}
+
 static void test_many_buckets_hang(void **state)
 {
     (void)state;
@@ -109,12 +148,7 @@ static void test_many_buckets_hang(void **state)
     assert_int_equal(rg_store_sweep(tree.store, &err), 0);
     assert_int_equal(atomic_load(&calls), 40);
     let_go();
-    unsigned hanging = 1;
-    for (int i = 0; i < 100 && hanging; i++) { /* the threads are on their way back */
-        hanging = list(&tree, 40);
-        usleep(10000);
-    }
-    assert_int_equal(hanging, 0);
+    list_until_none_hangs(&tree, 40);
     tree_remove(&tree);
 }
 
@@ -135,26 +169,13 @@ static void test_more_buckets_hang_than_may_be_looked_at(void **state)
     tree_remove(&tree);
 }
 
-static void *list_once(void *argument)
-{
-    return (void *)(uintptr_t)(list(argument, 5) == 5);
-}
-
 static void test_lists_at_once(void **state)
 {
     (void)state;
     struct tree tree;
-    pthread_t threads[8];
     prepare(&tree, 5);
     atomic_store(&hangs, true);
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(threads); i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, list_once, &tree), 0);
-    }
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(threads); i++) {
-        void *right;
-        assert_int_equal(pthread_join(threads[i], &right), 0);
-        assert_non_null(right);
-    }
+    list_at_once(&tree, 5, 8);
     unsigned before = atomic_load(&calls);
     assert_int_equal(list(&tree, 5), 5);
     assert_int_equal(atomic_load(&calls), before);
@@ -225,27 +246,14 @@ static void test_the_others_are_looked_at(void **state)
     tree_remove(&tree);
 }
 
-static void *list_one(void *argument)
-{
-    return (void *)(uintptr_t)(list(argument, 1) == 1);
-}
-
 static void test_many_lists_meet_one_that_hangs(void **state)
 {
     (void)state;
     struct tree tree;
-    pthread_t threads[LOOKS + 6];
     prepare(&tree, 1);
     learn(&tree, 1, 1);
     atomic_store(&hangs, true);
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(threads); i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, list_one, &tree), 0);
-    }
-    for (size_t i = 0; i < RG_ARRAY_LENGTH(threads); i++) {
-        void *right;
-        assert_int_equal(pthread_join(threads[i], &right), 0);
-        assert_non_null(right);
-    }
+    list_at_once(&tree, 1, LOOKS + 6);
     assert_int_equal(list(&tree, 1), 1);
     let_go();
     tree_remove(&tree);
@@ -271,12 +279,7 @@ static void test_mounted_anew(void **state)
     assert_int_equal(list(&tree, 1), 1);
     assert_int_equal(atomic_load(&calls), 3);
     let_go();
-    unsigned hanging = 1;
-    for (int i = 0; i < 100 && hanging; i++) { /* the threads are on their way back */
-        hanging = list(&tree, 1);
-        usleep(10000);
-    }
-    assert_int_equal(hanging, 0);
+    list_until_none_hangs(&tree, 1);
     unsigned before = atomic_load(&calls);
     assert_int_equal(list(&tree, 1), 0);
     assert_int_equal(atomic_load(&calls), before + 1);

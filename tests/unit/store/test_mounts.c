@@ -475,6 +475,17 @@ static void test_mounts_below_the_root(void **state)
     tree_remove(&tree);
 }
 
+/* A small file system of its own, in a directory that is made for it. */
+static void mount_ext4(const struct tree *tree, const char *point)
+{
+    char command[24000];
+    snprintf(command, sizeof command,
+             "mkdir %s && truncate -s 16M %s/image2 && mkfs.ext4 -q %s/image2 && "
+             "mount -o loop %s/image2 %s",
+             point, tree->base, tree->base, tree->base, point);
+    assert_int_equal(system(command), 0);
+}
+
 /* As after an error of the disk. */
 static void give_up(const char *point)
 {
@@ -509,11 +520,10 @@ static void test_a_mount_becomes_read_only(void **state)
     memory = (struct rg_store_memory){0};
     struct rg_store_memory of_root = {0};
     char *point = path_of(&tree, "../other-bucket");
-    char command[5000];
-    snprintf(command, sizeof command,
-             "mkdir %s && truncate -s 16M %s/image2 && mkfs.ext4 -q %s/image2 && "
-             "mount -o loop %s/image2 %s && mkdir %s/.railgate && touch %s/.railgate/locks",
-             point, tree.base, tree.base, tree.base, point, point, point);
+    mount_ext4(&tree, point);
+    char command[9000];
+    snprintf(command, sizeof command, "mkdir %s/.railgate && touch %s/.railgate/locks", point,
+             point);
     assert_int_equal(system(command), 0);
     assert_int_equal(probe_later(&tree, "other-bucket", &memory, &err), 0);
     assert_int_equal(mount(NULL, point, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
@@ -541,12 +551,7 @@ static void test_a_mount_inside_a_bucket_becomes_read_only(void **state)
     tree_open(&tree);
     char point[4096];
     snprintf(point, sizeof point, "%s", path_of(&tree, "mnt"));
-    char command[24000];
-    snprintf(command, sizeof command,
-             "mkdir %s && truncate -s 16M %s/image2 && mkfs.ext4 -q %s/image2 && "
-             "mount -o loop %s/image2 %s",
-             point, tree.base, tree.base, tree.base, point);
-    assert_int_equal(system(command), 0);
+    mount_ext4(&tree, point);
     put(&tree, "mnt/k", "far");
     assert_false(path_exists(&tree, "mnt/.railgate"));
     assert_int_equal(rg_store_probe_mount(tree.store, "bucket/mnt", &memory, &err), 0);
