@@ -1,16 +1,21 @@
 #!/usr/bin/python3
 """Prints "PASSED FAILED SKIPPED" of one test run: count.py meson|junit FILE.
 
-The names of the tests that failed go to standard error, a line each. A missing or unreadable file
-counts as one failure: a run that left no record did not pass.
+The names of the tests that failed go to standard error, a line each, with the end of what they said
+below it. A missing or unreadable file counts as one failure: a run that left no record did not pass.
 """
 import json
 import sys
 import xml.etree.ElementTree
 
 
-def name_failed(path, name):
+SAID_LINES = 40
+
+
+def name_failed(path, name, said):
     print(f"failed: {name} ({path})", file=sys.stderr)
+    for line in said.splitlines()[-SAID_LINES:]:
+        print(f"    {line}", file=sys.stderr)
 
 
 def count_meson(path):
@@ -25,7 +30,7 @@ def count_meson(path):
                 skipped += 1
             else:
                 failed += 1
-                name_failed(path, test["name"])
+                name_failed(path, test["name"], test.get("stdout", "") + test.get("stderr", ""))
     return passed, failed, skipped
 
 
@@ -38,8 +43,10 @@ def count_junit(path):
         failed += bad
         skipped += skip
         for case in suite.iter("testcase"):
-            if case.find("failure") is not None or case.find("error") is not None:
-                name_failed(path, f"{case.get('classname')}::{case.get('name')}")
+            troubles = case.findall("failure") + case.findall("error")
+            if troubles:
+                name_failed(path, f"{case.get('classname')}::{case.get('name')}",
+                            "\n".join(trouble.text or "" for trouble in troubles))
     return passed, failed, skipped
 
 
