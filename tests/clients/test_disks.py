@@ -437,7 +437,7 @@ def test_the_tree_is_frozen(start, tmp_path, filesystem):
     """Not ready, and said so at once; what only reads is served; afterwards all goes on."""
     point = str(tmp_path / "mnt")
     with mounted_at(point, tmp_path / "disk.img", filesystem):
-        gateway = start("--storage-timeout", "8s", tree=os.path.join(point, "tree"))
+        gateway = start("--storage-timeout", "15s", tree=os.path.join(point, "tree"))
         assert raw.request(gateway, "PUT", "/cold").status == 200
         assert raw.request(gateway, "PUT", "/cold/k", body=OLD).status == 200
         began = time.time()
@@ -448,7 +448,7 @@ def test_the_tree_is_frozen(start, tmp_path, filesystem):
             asked = time.monotonic()
             assert health(gateway)[0] == 503 and gateway.admin("/-/live")[0] == 200
             assert gateway.metric("railgate_mount_well", mount=gateway.tree) == 0
-            assert time.monotonic() - asked < 10
+            assert time.monotonic() - asked < 15
             assert raw.request(gateway, "GET", "/cold/k").body == OLD
             answer = raw.request(gateway, "PUT", "/cold/k", body=NEW)
             assert (answer.status, answer.code) == (503, "ServiceUnavailable"), answer
@@ -468,7 +468,7 @@ def test_a_mount_in_the_tree_is_frozen(start, tmp_path, filesystem, where):
     tree = tmp_path / "tree"
     place = str(tree / where)
     with mounted_at(place, tmp_path / "disk.img", filesystem):
-        gateway = start("--storage-timeout", "8s", tree=tree)
+        gateway = start("--storage-timeout", "15s", tree=tree)
         assert raw.request(gateway, "PUT", "/beside").status == 200
         assert raw.request(gateway, "PUT", f"/{where}/k", body=OLD).status == 200
         began, answers = time.time(), []
@@ -486,7 +486,7 @@ def test_a_mount_in_the_tree_is_frozen(start, tmp_path, filesystem, where):
             assert raw.request(gateway, "PUT", "/beside/k", body=NEW).status == 200
             assert raw.request(gateway, "GET", "/beside/k").body == NEW
             assert raw.request(gateway, "GET", f"/{where}/k").body == OLD
-            assert time.monotonic() - asked < 5
+            assert time.monotonic() - asked < 15
             for one in waiting:
                 one.join()
             assert [answer.status for answer in answers] == [503, 503]

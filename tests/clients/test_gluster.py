@@ -19,7 +19,7 @@ import pytest
 import data
 import gateway as gateways
 import raw
-from test_server import slow_put
+from test_server import slow_put, wait_for_bodies
 
 ADDRESS = "127.0.0.2"  # as a host of bricks, glusterd refuses localhost and 127.0.0.1
 GLUSTERD_PORT = 24007
@@ -255,7 +255,7 @@ def test_a_gateway_killed_while_it_writes(volume, pair, shared):
     put(pair[1], path, b"before")
     victim = gateways.Gateway(os.path.join(volume.mounts[0], "tree"), name="gluster-victim").start()
     rest = slow_put(victim, path, 8 << 20)
-    time.sleep(0.5)
+    wait_for_bodies(victim, 1)
     victim.kill()
     with pytest.raises(Exception):
         rest()
@@ -273,7 +273,7 @@ def test_a_gateway_killed_while_it_writes(volume, pair, shared):
 def test_a_bucket_that_the_other_deleted(pair, shared):
     put(pair[0], f"/{shared}/k", b"x")
     rest = slow_put(pair[0], f"/{shared}/late")
-    time.sleep(0.5)
+    wait_for_bodies(pair[0], 1)
     assert raw.request(pair[1], "DELETE", f"/{shared}/k").status == 204
     assert raw.request(pair[1], "DELETE", f"/{shared}").status == 204
     late = rest()

@@ -76,7 +76,7 @@ def mounted(start, tmp_path):
 @pytest.fixture
 def patient(start, tmp_path):
     """Waits longer than it takes to see that a mount hangs, and to begin a slow answer."""
-    with serving(start, tmp_path, "6s") as both:
+    with serving(start, tmp_path, "12s") as both:
         yield both
 
 
@@ -105,7 +105,7 @@ def test_hangs_in(mounted, operation):
     assert raw.request(gateway, "GET", "/beside/k").body == OLD
     assert raw.request(gateway, "PUT", "/beside/new", body=NEW).status == 200
     assert gateway.admin("/-/live")[0] == 200
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     trouble.end()
     settle(gateway)
     check(gateway)
@@ -255,7 +255,7 @@ def test_a_list_of_buckets_does_not_wait(patient, start, operation):
     assert {name: date for name, date in now.items() if name != "another"} == before and "another" in now
     assert trouble.waiting() <= 2  # a probe's, and a look's
     # One that never saw it says so by a date that none has.
-    second = start("--storage-timeout", "6s", tree=gateway.tree)
+    second = start("--storage-timeout", "12s", tree=gateway.tree)
     listed = buckets(second)
     trouble.end()
     second.stop()
@@ -273,7 +273,7 @@ def test_the_gateway_ends_while_a_look_at_a_bucket_hangs(patient):
     gateway, trouble = patient
     trouble.begin("getxattr")
     assert set(buckets(gateway)) == {"beside", "mounted"}
-    assert trouble.waiting() == 1
+    assert trouble.waiting() in (1, 2)  # the look, and perhaps a probe
     gateway.process.terminate()
     deadline = time.monotonic() + 20
     while not gateway.events("gateway.stop"):
