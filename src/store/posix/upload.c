@@ -678,6 +678,7 @@ struct completion {
     struct rg_record record; /* of the object */
     uint64_t size;
     struct rg_posix_temp *moved; /* a single part that becomes the object itself */
+    struct timespec modified;    /* once sealed */
 };
 
 /* The ETag is a function of the parts' ETags alone, so that a repeated request can be compared. */
@@ -827,7 +828,22 @@ static int plan(struct completion *completion, struct rg_error *err)
     return record->key ? 0 : rg_fail(err, RG_OUT_OF_MEMORY);
 }
 
-/* Under the key's lock: does the upload still exist, and is its object not there already? */
+static int seal(struct completion *completion, const struct rg_posix_temp *temp,
+                struct rg_error *err)
+{
+    int rc = rg_posix_seal(completion->upload->bucket, temp, &completion->record,
+                           &completion->modified, err);
+    if (rc == 0) {
+        RG_CRASH_POINT("complete.sealed");
+    }
+    return rc;
+}
+
+/*
+ * Under the key's lock: does the upload still exist, and is its object not there already? A part
+ * that becomes the object is sealed here: another Complete may have it open, too, and whoever comes
+ * second must not touch what is the object by then.
+ */
 static int before_publish(void *context, struct rg_error *err)
 {
     struct completion *completion = context;
@@ -850,7 +866,8 @@ static int before_publish(void *context, struct rg_error *err)
         return errno == ENOENT ? rg_fail(err, RG_INVALID_PART)
                                : rg_fail_storage(err, errno, "finding a part");
     }
-    return own.st_ino == named.st_ino ? 0 : rg_fail(err, RG_INVALID_PART);
+    return own.st_ino == named.st_ino ? seal(completion, completion->moved, err)
+                                      : rg_fail(err, RG_INVALID_PART);
 }
 
 static void after_publish(void *context)
@@ -860,18 +877,12 @@ static void after_publish(void *context)
     RG_CRASH_POINT("complete.record-removed");
 }
 
-static int publish(struct completion *completion, struct rg_posix_temp *temp,
-                   struct timespec *ret_modified, struct rg_error *err)
+static int publish(struct completion *completion, struct rg_posix_temp *temp, struct rg_error *err)
 {
     struct upload *upload = completion->upload;
-    int rc = rg_posix_seal(upload->bucket, temp, &completion->record, ret_modified, err);
-    if (rc) {
-        return rc;
-    }
-    RG_CRASH_POINT("complete.sealed");
     const struct rg_posix_hooks hooks = {before_publish, after_publish, completion};
-    rc = rg_posix_publish(upload->bucket, &upload->split, temp, completion->request->conditions,
-                          &hooks, err);
+    int rc = rg_posix_publish(upload->bucket, &upload->split, temp, completion->request->conditions,
+                              &hooks, err);
     if (rc && !temp->placed) {
         rg_posix_sidecar_remove(upload->bucket, &completion->record);
     }
@@ -886,10 +897,6 @@ static int append_part(struct completion *completion, struct rg_writer *writer, 
     rg_autoclose int fd = -1;
     int rc = open_part(completion->upload->fd, wanted->number, &part, &fd, err);
     rc = rc ? rc : check_part(&completion->upload->info, wanted, &part, err);
-    if (rc == -RG_INVALID_PART) {
-        int ended = check_there(completion->upload->fd, err);
-        return ended ? ended : rg_fail(err, RG_INVALID_PART);
-    }
     if (rc) {
         return rc;
     }
@@ -913,15 +920,15 @@ static int assemble(struct completion *completion, struct rg_store *store,
         RG_CRASH_POINT("complete.part-copied");
     }
     rc = rc ? rc : rg_posix_writer_finish(writer, err);
-    return rc ? rc : publish(completion, &writer->temp, &written->modified, err);
+    rc = rc ? rc : seal(completion, &writer->temp, err);
+    return rc ? rc : publish(completion, &writer->temp, err);
 }
 
 /*
  * A single part can become the object itself. Until the rename it stays a part: its own xattr is
  * beside the object's. *ret_done false: it cannot move, copy it.
  */
-static int move_part(struct completion *completion, struct rg_written *written, bool *ret_done,
-                     struct rg_error *err)
+static int move_part(struct completion *completion, bool *ret_done, struct rg_error *err)
 {
     struct upload *upload = completion->upload;
     *ret_done = false;
@@ -943,9 +950,11 @@ static int move_part(struct completion *completion, struct rg_written *written, 
     }
     if (rc == 0) {
         completion->moved = &temp;
-        rc = publish(completion, &temp, &written->modified, err);
+        rc = publish(completion, &temp, err);
         completion->moved = NULL;
-        fremovexattr(temp.fd, temp.placed ? RG_POSIX_PART_XATTR : RG_POSIX_XATTR);
+        if (temp.placed) {
+            fremovexattr(temp.fd, RG_POSIX_PART_XATTR);
+        }
         *ret_done = rc == 0;
     }
     if (temp.directory_fd >= 0) {
@@ -955,6 +964,22 @@ static int move_part(struct completion *completion, struct rg_written *written, 
         close(temp.fd);
     }
     return rc;
+}
+
+/*
+ * A part that is not there may have become the object, or gone with the upload. Who does either
+ * removes the upload's record with the key's lock held.
+ */
+static int judge_missing_part(struct upload *upload, struct rg_error *err)
+{
+    struct rg_error inner = RG_ERROR_INIT;
+    rg_autounlock lock = RG_POSIX_LOCK_INIT;
+    int rc = rg_posix_lock_key(upload->bucket, upload->split.key, RG_SLOW_DOWN, &lock, &inner);
+    rc = rc ? rc : check_there(upload->fd, &inner);
+    if (rc && err) {
+        *err = inner;
+    }
+    return rc ? rc : -RG_INVALID_PART;
 }
 
 static void free_completion(struct completion *completion)
@@ -972,14 +997,15 @@ static int complete(struct upload *upload, struct rg_store *store,
     bool done = false;
     int rc = plan(&completion, err);
     if (rc == 0 && request->count == 1) {
-        rc = move_part(&completion, &completed.written, &done, err);
+        rc = move_part(&completion, &done, err);
     }
     if (rc == 0 && !done) {
         rc = assemble(&completion, store, &completed.written, err);
     }
     if (rc) {
-        return rc;
+        return rc == -RG_INVALID_PART ? judge_missing_part(upload, err) : rc;
     }
+    completed.written.modified = completion.modified;
     completed.written.size = completion.size;
     memcpy(completed.written.etag, completion.record.meta.etag, sizeof completed.written.etag);
     completed.checksum = completion.record.meta.checksum;

@@ -448,6 +448,80 @@ static void test_deleting_a_bucket_in_use(void **state)
     close_other(tree, other);
 }
 
+/* ---- One upload, completed by many at once: all are told the same, nothing is taken away ---- */
+
+static char upload_id[RG_UPLOAD_ID_LENGTH + 1];
+
+static struct rg_complete_part send_part(struct tree *tree, uint32_t number)
+{
+    struct span bytes = text("a part");
+    struct rg_part_info part = {.number = number};
+    RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+    struct rg_writer *writer = NULL;
+    struct rg_written written;
+    struct rg_error err = RG_ERROR_INIT;
+    meta_for(&meta, bytes);
+    memcpy(part.etag, meta.etag, sizeof part.etag);
+    assert_int_equal(rg_store_part_begin(tree->store, BUCKET, text("m/p"), text(upload_id), number,
+                                         -1, &writer, &err),
+                     0);
+    assert_int_equal(rg_store_writer_write(tree->store, writer, bytes.ptr, bytes.len, &err), 0);
+    assert_int_equal(rg_store_part_commit(tree->store, writer, &part, &written, &err), 0);
+    struct rg_complete_part wanted = {.number = number};
+    memcpy(wanted.etag, part.etag, sizeof wanted.etag);
+    return wanted;
+}
+
+static struct rg_complete_request complete_request;
+
+static void *complete_once(void *argument)
+{
+    struct worker *worker = argument;
+    struct rg_completed completed;
+    struct rg_error err = RG_ERROR_INIT;
+    worker->result = rg_store_upload_complete(worker->tree.store, BUCKET, text("m/p"),
+                                              text(upload_id), &complete_request, &completed, &err);
+    if (worker->result) {
+        fprintf(stderr, "%s: %s\n", rg_code_name(err.code), err.message);
+    }
+    return NULL;
+}
+
+static void test_an_upload_completed_by_many(void **state)
+{
+    struct tree *tree = *state;
+    struct rg_store *other = other_gateway(tree);
+    struct rg_error err = RG_ERROR_INIT;
+    RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+    assert_int_equal(rg_meta_add_user(&meta, text("kept"), text("yes"), &err), 0);
+    for (uint32_t round = 0; round < 30; round++) {
+        struct rg_complete_part parts[2];
+        uint32_t count = 1 + round % 2;
+        assert_int_equal(rg_store_upload_create(tree->store, BUCKET, text("m/p"), &meta,
+                                                RG_CHECKSUM_NONE, RG_CHECKSUM_FULL_OBJECT,
+                                                upload_id, &err),
+                         0);
+        for (uint32_t i = 0; i < count; i++) {
+            parts[i] = send_part(tree, i + 1);
+        }
+        complete_request = (struct rg_complete_request){
+            .parts = parts, .count = count, .part_size_min = 1, .object_size_max = 1000};
+        struct worker workers[THREADS];
+        run(tree, other, complete_once, THREADS, workers, NULL);
+        join(workers, THREADS);
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(workers[i].result, 0);
+        }
+        struct rg_object_info info = info_of(tree, "m/p");
+        assert_false(info.is_foreign);
+        assert_int_equal(info.meta.user.count, 1);
+        rg_object_info_free(&info);
+        expect(tree, "m/p", count == 1 ? "a part" : "a parta part");
+    }
+    close_other(tree, other);
+    assert_int_equal(count_entries(tree, ".railgate/uploads"), 0);
+}
+
 /* ---- A lock that is held too long ---- */
 
 static void test_waiting_for_a_lock_ends(void **state)
@@ -495,6 +569,7 @@ int main(int argc, char **argv)
         ON_TREE(test_tags_are_never_mixed),
         ON_TREE(test_no_version_is_seen_without_its_metadata),
         ON_TREE(test_deleting_a_bucket_in_use),
+        ON_TREE(test_an_upload_completed_by_many),
         ON_TREE(test_waiting_for_a_lock_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
