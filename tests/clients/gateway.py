@@ -147,6 +147,14 @@ class Gateway:
         assert seen, f"no metric {name} with {labels}"
         return total
 
+    def metric_at_rest(self, name, **labels):
+        """The same once no request is in progress: what a request did is counted after its answer."""
+        deadline = time.monotonic() + 30
+        while self.metric("railgate_requests_in_progress"):
+            assert time.monotonic() < deadline, "a request goes on"
+            time.sleep(0.02)
+        return self.metric(name, **labels)
+
     def kill(self):
         self.process.kill()
         self.process.wait()

@@ -363,7 +363,7 @@ def test_gateway_killed_then_gone_on_with(tmp_path):
     kept = part_count(s3, "bucket")
     assert 3 <= kept < parts and not (tree / "bucket/k").exists()
     client.run(*put)
-    assert one.metric("railgate_requests_total", operation="UploadPart", status="200") == parts - kept
+    assert one.metric_at_rest("railgate_requests_total", operation="UploadPart", status="200") == parts - kept
     assert read(tree / "bucket/k") == content and "Uploads" not in s3.list_multipart_uploads(Bucket="bucket")
 
     process = client.start(*get)
@@ -375,7 +375,7 @@ def test_gateway_killed_then_gone_on_with(tmp_path):
     kept = record.read_text().count("done ")
     one = restarted(tree, port)
     client.run(*get)
-    assert one.metric("railgate_requests_total", operation="GetObject") == parts - kept
+    assert one.metric_at_rest("railgate_requests_total", operation="GetObject") == parts - kept
     assert read(tmp_path / "out") == content
     assert not [name for name in os.listdir(tmp_path) if "railgate" in name]
     one.stop()
