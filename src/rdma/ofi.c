@@ -18,6 +18,8 @@
  *   that are in the socket buffers still reach the peer, who writes them to the window until it
  *   revokes it: RG_QUIET_REMOTE is not promised. A write is at most one slot, so that is the most
  *   that can arrive late.
+ * - tcp listens for every endpoint, accepts without a ceiling while it is polled, and keeps what
+ *   never says a word: nothing is let through to initiators (deafen in ofi_endpoint.c).
  * - tcp, a refused key closes the connection: the initiator sees a peer that is gone, not why.
  * - shm: the target moves the bytes, by process_vm_readv or _writev on our addresses, when it
  *   next polls. Closing our endpoint does not take the command out of its queue, so a flush can

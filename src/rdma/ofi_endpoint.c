@@ -8,8 +8,13 @@
 #include "base/attr.h"
 #include "base/checked.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 void rg_ofi_lane_init(struct rg_ofi_lane *lane, struct rg_ofi_rail *rail)
 {
@@ -73,6 +78,74 @@ static int open_queues(struct rg_ofi_lane *lane)
     return fi_cntr_open(rail->domain, &counter, &lane->moved, NULL);
 }
 
+/* ---- Nobody connects to an initiator ---- */
+
+union ip_name {
+    struct sockaddr any;
+    struct sockaddr_in ip;
+    struct sockaddr_in6 ip6;
+};
+
+static bool is_listener_at(int fd, const union ip_name *name)
+{
+    union ip_name own = {.any.sa_family = AF_UNSPEC};
+    socklen_t len = sizeof own;
+    int listens = 0;
+    socklen_t flag_len = sizeof listens;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &flag_len) < 0 || !listens ||
+        getsockname(fd, &own.any, &len) < 0 || own.any.sa_family != name->any.sa_family) {
+        return false;
+    }
+    return own.any.sa_family == AF_INET
+               ? own.ip.sin_port == name->ip.sin_port &&
+                     own.ip.sin_addr.s_addr == name->ip.sin_addr.s_addr
+               : own.any.sa_family == AF_INET6 && own.ip6.sin6_port == name->ip6.sin6_port &&
+                     memcmp(&own.ip6.sin6_addr, &name->ip6.sin6_addr, sizeof own.ip6.sin6_addr) ==
+                         0;
+}
+
+/* Whoever has it may close it meanwhile: what is changed is known to be the listener. */
+static void deafen_socket(int their_fd, const union ip_name *name)
+{
+    struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    struct sock_fprog program = {.len = 1, .filter = &nothing};
+    if (!is_listener_at(their_fd, name)) {
+        return;
+    }
+    rg_autoclose int fd = fcntl(their_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd >= 0 && is_listener_at(fd, name)) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+    }
+}
+
+/*
+ * The tcp provider listens for each endpoint, also for one that only ever connects, and accepts
+ * whoever comes while it is polled, without a ceiling and without asking who. Nothing that arrives
+ * at an initiator's port is wanted, so the kernel drops all of it there.
+ */
+static void deafen(struct rg_ofi_lane *lane)
+{
+    union ip_name name = {.any.sa_family = AF_UNSPEC};
+    size_t len = sizeof name;
+    if (lane->rail->provider != RG_OFI_TCP || fi_getname(&lane->ep->fid, &name, &len) != 0) {
+        return;
+    }
+    DIR *dir = opendir("/proc/self/fd");
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        char *end;
+        long fd = strtol(entry->d_name, &end, 10);
+        if (end != entry->d_name && !*end) {
+            deafen_socket((int)fd, &name);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+}
+
+/* ---- Endpoints ---- */
+
 static int bind_and_enable(struct rg_ofi_lane *lane)
 {
     int rc = fi_ep_bind(lane->ep, &lane->cq->fid, FI_TRANSMIT | FI_RECV);
@@ -117,6 +190,9 @@ int rg_ofi_endpoint_open(struct rg_ofi_lane *lane, char role, struct rg_error *e
     if (rc) {
         rg_ofi_endpoint_close(lane);
         return rg_ofi_fail(err, "no endpoint", rail->provider_name, rc);
+    }
+    if (role == 'i') {
+        deafen(lane);
     }
     if (rail->provider == RG_OFI_SHM) {
         rc = rg_ofi_shm_lock_file(lane, name, err);

@@ -3,6 +3,7 @@ that is killed. No client may be told of success that is none, and nothing may b
 import os
 import random
 import signal
+import socket
 import subprocess
 import time
 
@@ -86,6 +87,38 @@ def test_tokens_that_are_nearly_right(start, options):
         else:
             assert answer.status in (400, 403, 501), (headers, answer)
     assert seen.get(400, 0) > 100 and len(seen) > 1, seen
+    nothing_left(one)
+
+
+def fabric_ports(gateway):
+    """Where the gateway listens beside its own two ports."""
+    own = set()
+    for fd in os.listdir(f"/proc/{gateway.process.pid}/fd"):
+        try:
+            own.add(os.readlink(f"/proc/{gateway.process.pid}/fd/{fd}"))
+        except OSError:
+            pass
+    ports = set()
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        for fields in map(str.split, list(table)[1:]):
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in own:
+                ports.add(int(fields[1].partition(":")[2], 16))
+    return ports - {gateway.port, gateway.admin_port}
+
+
+def test_nobody_connects_to_the_fabric(start, tmp_path):
+    """The gateway connects to clients; that libfabric listens, too, is of no use to anybody."""
+    one = start("--rdma-providers", "tcp")
+    railgate(one, "mb", "s3://rdma")
+    (tmp_path / "source").write_bytes(data.content(3, 3 * MIB))
+    railgate(one, *RDMA, tmp_path / "source", "s3://rdma/there")
+    ports = fabric_ports(one)
+    assert ports
+    for port in ports:
+        with pytest.raises(TimeoutError):
+            socket.create_connection(("127.0.0.1", port), timeout=2).close()
+    railgate(one, *RDMA, "s3://rdma/there", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "source").read_bytes()
     nothing_left(one)
 
 
