@@ -58,6 +58,19 @@ static const char *function_number(const char *address)
     return dot && dot[1] ? dot + 1 : "0";
 }
 
+/* Taken from the kernel's own drivers on purpose: for a virtual machine, or a program that polls
+ * it. */
+static bool is_given_away(const char *driver)
+{
+    static const char *const names[] = {"uio_pci_generic", "igb_uio", "pci-stub", "pciback"};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(names); i++) {
+        if (strcmp(driver, names[i]) == 0) {
+            return true;
+        }
+    }
+    return strncmp(driver, "vfio", 4) == 0;
+}
+
 static void mend_rdma_driver(struct rg_finding *finding, const struct rg_host_facts *facts,
                              const struct rg_pci_function *function)
 {
@@ -65,9 +78,9 @@ static void mend_rdma_driver(struct rg_finding *finding, const struct rg_host_fa
     rg_find_remedy(finding, "modprobe %s", rdma_driver(function->family));
     switch (function->family) {
     case RG_NIC_MLX5:
-        rg_find_remedy(finding, "devlink dev param show pci/%s name enable_roce", address);
+        rg_find_remedy(finding, "devlink dev param show pci/%s name enable_rdma", address);
         rg_find_remedy(finding,
-                       "devlink dev param set pci/%s name enable_roce value true cmode "
+                       "devlink dev param set pci/%s name enable_rdma value true cmode "
                        "driverinit && devlink dev reload pci/%s",
                        address, address);
         break;
@@ -134,9 +147,10 @@ static void judge_function(const struct rg_host_facts *facts,
         (void)rg_find_unread(findings, function->address, &function->driver.at);
         return;
     }
-    if (strncmp(function->driver.text, "vfio", 4) == 0) {
+    if (is_given_away(function->driver.text)) {
         (void)rg_find(findings, RG_VERDICT_OK, function->address,
-                      "This %s function is handed to a virtual machine.", kind);
+                      "This %s function is handed to a virtual machine or a program (%s).", kind,
+                      function->driver.text);
         return;
     }
     const struct rg_rdma_device *device = rg_host_rdma_of_pci(devices, function->address);
@@ -397,6 +411,24 @@ static bool lacks_partner(const struct rg_netdev *bond)
            strcmp(bond->bond_partner.text, "00:00:00:00:00:00") == 0;
 }
 
+/* With ports in it a bond refuses another mode: it has to be made anew. */
+static void mend_mode(struct rg_finding *finding, const struct rg_host_facts *facts,
+                      const char *bond, const char *mode, const char *options)
+{
+    if (facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
+        rg_find_remedy(finding,
+                       "nmcli connection modify %s bond.options mode=%s,%s && nmcli connection "
+                       "down %s && nmcli connection up %s",
+                       bond, mode, options, bond, bond);
+    }
+    if (facts->system.distribution != RG_DISTRIBUTION_RHEL) {
+        rg_find_remedy(finding,
+                       "# set bond-mode %s for %s in /etc/network/interfaces, then: ifdown %s && "
+                       "ifup %s",
+                       mode, bond, bond, bond);
+    }
+}
+
 static void judge_mlx5_slave(const struct rg_host_facts *facts, const struct rg_netdev *netdev,
                              const struct rg_netdev *bond, struct rg_findings *findings)
 {
@@ -416,10 +448,7 @@ static void judge_mlx5_slave(const struct rg_host_facts *facts, const struct rg_
     } else if (!can_lag) {
         finding = rg_find(findings, RG_VERDICT_WARN, netdev->name,
                           "Bond %s has a mode in which ConnectX has no RoCE LAG.", bond->name);
-        rg_find_remedy(finding,
-                       "ip link set %s down && echo 802.3ad "
-                       ">/sys/class/net/%s/bonding/mode && ip link set %s up",
-                       bond->name, bond->name, bond->name);
+        mend_mode(finding, facts, bond->name, "802.3ad", "miimon=100,xmit_hash_policy=layer3+4");
     } else if (!spreads) {
         finding =
             rg_find(findings, RG_VERDICT_WARN, netdev->name,
@@ -453,14 +482,17 @@ void judge_dev_bond(const struct rg_host_facts *facts, struct rg_findings *findi
     for (size_t i = 0; i < devices->netdev_count; i++) {
         const struct rg_netdev *netdev = &devices->netdevs[i];
         const struct rg_netdev *bond = bond_of(devices, netdev);
-        if (bond && netdev->family == RG_NIC_ICE) {
-            judge_ice_slave(facts, netdev, bond, findings);
-        } else if (bond && netdev->family == RG_NIC_MLX5 &&
-                   netdev->type.value != ARPHRD_INFINIBAND &&
-                   devices->rdma_at.state == RG_READ_UNREADABLE) {
+        bool is_mlx5 = netdev->family == RG_NIC_MLX5 && netdev->type.value != ARPHRD_INFINIBAND;
+        if (!bond || (netdev->family != RG_NIC_ICE && !is_mlx5)) {
+            continue;
+        }
+        if (devices->rdma_at.state == RG_READ_UNREADABLE) {
             (void)rg_find_unread(findings, netdev->name, &devices->rdma_at);
-        } else if (bond && netdev->family == RG_NIC_MLX5 &&
-                   netdev->type.value != ARPHRD_INFINIBAND) {
+        } else if (!is_mlx5) {
+            judge_ice_slave(facts, netdev, bond, findings);
+        } else if (!rg_reading_ok(&bond->bond_mode.at)) {
+            (void)rg_find_unread(findings, netdev->name, &bond->bond_mode.at);
+        } else {
             judge_mlx5_slave(facts, netdev, bond, findings);
         }
     }
@@ -475,6 +507,10 @@ void judge_dev_ibbond(const struct rg_host_facts *facts, struct rg_findings *fin
         if (!bond || netdev->type.value != ARPHRD_INFINIBAND) {
             continue;
         }
+        if (!rg_reading_ok(&bond->bond_mode.at)) {
+            (void)rg_find_unread(findings, netdev->name, &bond->bond_mode.at);
+            continue;
+        }
         bool right = has_prefix(&bond->bond_mode, "active-backup");
         struct rg_finding *finding =
             right
@@ -483,18 +519,8 @@ void judge_dev_ibbond(const struct rg_host_facts *facts, struct rg_findings *fin
                           "IPoIB is in %s, which is not active-backup.", bond->name);
         rg_find_value(finding, "%s", bond->bond_mode.text);
         rg_find_where(finding, &bond->bond_mode.at);
-        if (!right && facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
-            rg_find_remedy(finding,
-                           "nmcli connection modify %s bond.options "
-                           "mode=active-backup,miimon=100,primary=%s && nmcli connection "
-                           "up %s",
-                           bond->name, netdev->name, bond->name);
-        }
-        if (!right && facts->system.distribution != RG_DISTRIBUTION_RHEL) {
-            rg_find_remedy(finding,
-                           "# set bond-mode active-backup for %s in "
-                           "/etc/network/interfaces, then: ifdown %s && ifup %s",
-                           bond->name, bond->name, bond->name);
+        if (!right) {
+            mend_mode(finding, facts, bond->name, "active-backup", "miimon=100");
         }
     }
 }
@@ -542,9 +568,12 @@ void judge_kmod(const struct rg_host_facts *facts, struct rg_findings *findings)
     if (devices->rdma_count == 0) {
         return;
     }
-    judge_module(facts, "ib_uverbs", RG_VERDICT_FAIL, "no program can open an RDMA device",
-                 findings);
-    judge_module(facts, "rdma_ucm", RG_VERDICT_FAIL, "librdmacm cannot connect", findings);
+    /* Lustre is in the kernel: it needs no node that a program opens. */
+    if (!(RG_FOR_LUSTRE & 1u << facts->plan.profile)) {
+        judge_module(facts, "ib_uverbs", RG_VERDICT_FAIL, "no program can open an RDMA device",
+                     findings);
+        judge_module(facts, "rdma_ucm", RG_VERDICT_FAIL, "librdmacm cannot connect", findings);
+    }
     if (has_infiniband(facts)) {
         judge_module(facts, "ib_umad", RG_VERDICT_WARN,
                      "ibstat, perfquery and the like cannot work", findings);
@@ -717,21 +746,30 @@ void judge_kmod_lustre(const struct rg_host_facts *facts, struct rg_findings *fi
     }
     rg_find_value(finding, "running %s: %s; next %s: %s", running, now ? "has them" : "has none",
                   devices->next_kernel[0] ? devices->next_kernel : "not known",
-                  devices->next_has_lustre ? "has them" : "has none");
-    rg_find_where(finding, now ? &devices->next_modules_dep : &devices->modules_dep);
+                  !devices->next_kernel[0]   ? "not known"
+                  : devices->next_has_lustre ? "has them"
+                                             : "has none");
+    rg_find_where(finding, now && devices->next_kernel[0] ? &devices->next_modules_dep
+                                                          : &devices->modules_dep);
     if (finding->verdict == RG_VERDICT_OK) {
         return;
     }
+    bool serves =
+        facts->plan.profile == RG_PROFILE_LUSTRE_SERVER || rg_host_is_lustre_server(facts);
     if (facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
-        rg_find_remedy(finding, "dnf install kmod-lustre-client   # built for that kernel, or "
-                                "lustre-client-dkms");
+        rg_find_remedy(finding, serves
+                                    ? "dnf install kmod-lustre   # built for that kernel, with "
+                                      "kmod-lustre-osd-ldiskfs or kmod-lustre-osd-zfs"
+                                    : "dnf install kmod-lustre-client   # built for that kernel, "
+                                      "or lustre-client-dkms");
         rg_find_remedy(finding, "grubby --set-default /boot/vmlinuz-KERNEL_WITH_LUSTRE   # or boot "
                                 "the older kernel");
     }
     if (facts->system.distribution != RG_DISTRIBUTION_RHEL) {
         rg_find_remedy(finding,
-                       "apt-get install lustre-client-modules-dkms && dkms autoinstall -k "
-                       "%s",
+                       serves
+                           ? "apt-get install lustre-server-modules-dkms && dkms autoinstall -k %s"
+                           : "apt-get install lustre-client-modules-dkms && dkms autoinstall -k %s",
                        now ? devices->next_kernel : running);
     }
 }

@@ -5,6 +5,7 @@
 
 #include "base/attr.h"
 #include "host/facts.h"
+#include "host/filtered.h"
 #include "host/json.h"
 #include "rdma/survey.h"
 
@@ -374,7 +375,8 @@ static bool read_modules_dep(struct rg_source *source, const char *kernel,
     return rg_reading_ok(at) && strstr(rg_buf_text(&text), "/lustre.ko") != NULL;
 }
 
-/* The kernel of the next boot: the one GRUB has saved, else the newest. */
+/* The kernel of the next boot: the one GRUB has saved, else the newest; none where what GRUB has
+ * saved may not be read. */
 static void find_next_kernel(struct rg_source *source, struct rg_host_devices *devices)
 {
     RG_BUF(text, 8192);
@@ -382,6 +384,9 @@ static void find_next_kernel(struct rg_source *source, struct rg_host_devices *d
     RG_CLEANUP(rg_names_free) struct rg_names names;
     rg_source_list(source, &names, "/lib/modules");
     rg_source_read(source, &text, &at, "/boot/grub2/grubenv");
+    if (!rg_reading_ok(&at) && !rg_reading_is_absent(&at)) {
+        return;
+    }
     const char *saved = strstr(rg_buf_text(&text), "saved_entry=");
     for (size_t i = 0; i < names.count; i++) {
         bool is_saved = saved && memmem(saved, strcspn(saved, "\n"), names.name[i],

@@ -21,7 +21,8 @@ enum rg_profile {
 
 /* Sets of profiles for the table of checks; ANY always belongs to them. */
 #define RG_FOR(profile)      (1u << RG_PROFILE_##profile)
-#define RG_FOR_RDMA          (~0u) /* all roles move bytes by RDMA */
+#define RG_FOR_RDMA          (~0u)                          /* all roles move bytes by RDMA */
+#define RG_FOR_PROGRAMS      (RG_FOR_RDMA & ~RG_FOR_LUSTRE) /* Lustre does so in the kernel */
 #define RG_FOR_GATEWAY       RG_FOR(GATEWAY)
 #define RG_FOR_GPU           RG_FOR(GPU_CLIENT)
 #define RG_FOR_LUSTRE        (RG_FOR(LUSTRE_CLIENT) | RG_FOR(LUSTRE_SERVER))
