@@ -11,15 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEIGHBOURS_MIN   4096
-#define ROCE_MTU_BYTES   4096
-#define ROCE_NETDEV_MTU  4200
-#define PKEY_FULL_MEMBER 0x8000
+#define NEIGHBOURS_ENOUGH 4096
+#define ROCE_MTU_BYTES    4096
+#define ROCE_NETDEV_MTU   4200
+#define PKEY_FULL_MEMBER  0x8000
 
 static const struct rg_rdma_device *device_of(const struct rg_host_facts *facts,
                                               const struct rg_host_port *port)
 {
     return &facts->devices.rdma[port->device];
+}
+
+/* For commands. */
+static const char *netdev_of(const struct rg_host_port *port)
+{
+    return port->netdev[0] ? port->netdev : "INTERFACE";
 }
 
 /* ---- PORT-STATE ---- */
@@ -56,7 +62,7 @@ static void judge_state(const struct rg_host_facts *facts, const struct rg_host_
                                    : "The link is up, but no subnet manager has made the port "
                                      "active.");
         if (ethernet) {
-            rg_find_remedy(finding, "ip link set %s up", port->netdev);
+            rg_find_remedy(finding, "ip link set %s up", netdev_of(port));
         } else {
             rg_find_remedy(finding, "sminfo -C %s -P %u   # is there a subnet manager?",
                            device_of(facts, port)->name, port->number);
@@ -75,7 +81,7 @@ static void judge_state(const struct rg_host_facts *facts, const struct rg_host_
         }
         if (ethernet && device_of(facts, port)->family != RG_NIC_RXE) {
             rg_find_remedy(finding, "ethtool -m %s   # transceiver; then the switch's port",
-                           port->netdev);
+                           netdev_of(port));
         } else if (!ethernet) {
             rg_find_remedy(finding,
                            "ibportstate -C %s -P %u -D 0 %u   # then cable and switch port",
@@ -271,8 +277,8 @@ void judge_port_rate(const struct rg_host_facts *facts, struct rg_findings *find
             rg_find_remedy(finding,
                            "ethtool %s; ethtool -m %s   # speeds offered by both ends, "
                            "transceiver",
-                           port->netdev, port->netdev);
-            rg_find_remedy(finding, "ethtool -s %s autoneg on", port->netdev);
+                           netdev_of(port), netdev_of(port));
+            rg_find_remedy(finding, "ethtool -s %s autoneg on", netdev_of(port));
         } else {
             rg_find_remedy(finding,
                            "iblinkinfo -C %s -P %u -D 0 -n 1   # width and speed of both ends; "
@@ -323,16 +329,16 @@ static void judge_mtu(const struct rg_host_facts *facts, const struct rg_host_po
     rg_find_remedy(finding,
                    "ip link set %s mtu 9000   # %d at least; the switches must allow it "
                    "first",
-                   port->netdev, ROCE_NETDEV_MTU);
+                   netdev_of(port), ROCE_NETDEV_MTU);
     if (facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
         rg_find_remedy(finding, "nmcli connection modify %s 802-3-ethernet.mtu 9000   # to keep it",
-                       port->netdev);
+                       netdev_of(port));
     }
     if (facts->system.distribution != RG_DISTRIBUTION_RHEL) {
         rg_find_remedy(finding,
                        "# to keep it: \"mtu 9000\" for %s in /etc/network/interfaces or "
                        "netplan",
-                       port->netdev);
+                       netdev_of(port));
     }
 }
 
@@ -360,7 +366,7 @@ static bool is_own_address(const struct rg_host_ports *ports, const struct rg_gi
 static void mend_address(const struct rg_host_facts *facts, const struct rg_host_port *port,
                          struct rg_finding *finding)
 {
-    const char *netdev = port->netdev[0] ? port->netdev : "INTERFACE";
+    const char *netdev = netdev_of(port);
     rg_find_remedy(finding, "ip address add ADDRESS/PREFIX dev %s   # the GID appears by itself",
                    netdev);
     if (facts->system.distribution != RG_DISTRIBUTION_DEBIAN) {
@@ -375,6 +381,30 @@ static void mend_address(const struct rg_host_facts *facts, const struct rg_host
                        "netplan",
                        netdev);
     }
+}
+
+/* A port that works has one whatever its addresses are. */
+static void mend_no_gid(const struct rg_host_facts *facts, const struct rg_host_port *port,
+                        struct rg_finding *finding)
+{
+    const struct rg_rdma_device *device = device_of(facts, port);
+    if (!rg_host_port_is_ethernet(port)) {
+        rg_find_remedy(finding, "dmesg | grep -iE 'infiniband|%s'   # why its driver gave it none",
+                       device->name);
+        return;
+    }
+    if (device->family == RG_NIC_MLX5) {
+        rg_find_remedy(finding,
+                       "devlink dev param show pci/%s name enable_roce   # without it there is no "
+                       "table; then:",
+                       device->pci.text);
+        rg_find_remedy(finding,
+                       "devlink dev param set pci/%s name enable_roce value true cmode driverinit "
+                       "&& devlink dev reload pci/%s",
+                       device->pci.text, device->pci.text);
+    }
+    rg_find_remedy(finding, "ip link set %s up", netdev_of(port));
+    mend_address(facts, port, finding);
 }
 
 /* RoCE v2 GIDs that route, of how many interfaces (VLANs, a bond): more than one, and which is
@@ -422,13 +452,16 @@ static void judge_gids(const struct rg_host_facts *facts, const struct rg_host_p
     struct rg_finding *finding;
     if (!gid) {
         finding = rg_find(findings, RG_VERDICT_FAIL, port->subject, "The port has no GID.");
-        mend_address(facts, port, finding);
+        mend_no_gid(facts, port, finding);
     } else if (!ethernet) {
         finding = rg_find(findings, RG_VERDICT_OK, port->subject, "Use index %d.", gid->index);
     } else if (gid->type != RG_GID_ROCE_V2) {
         finding = rg_find(findings, RG_VERDICT_FAIL, port->subject,
                           "There is no RoCE v2 GID, only v1, which does not route.");
-        mend_address(facts, port, finding);
+        rg_find_remedy(finding,
+                       "dmesg | grep -iE 'infiniband|%s'   # no address brings one: the card, its "
+                       "firmware or its driver has v1 only",
+                       device->name);
     } else if (scope == RG_GID_LINK_LOCAL) {
         finding = rg_find(findings, RG_VERDICT_WARN, port->subject,
                           "There is only a link-local GID: the interface has no address.");
@@ -662,6 +695,14 @@ static void judge_shared_subnet(const struct rg_host_facts *facts, const struct 
 {
     const struct rg_arp_settings *all = &facts->ports.arp_all;
     const struct rg_arp_settings *own = arp_of(facts, address->netdev);
+    const struct rg_number *const needed[] = {&own->arp_ignore, &own->arp_announce,
+                                              &own->rp_filter};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(needed); i++) {
+        if (!rg_reading_ok(&needed[i]->at)) {
+            (void)rg_find_unread(findings, address->netdev, &needed[i]->at);
+            return;
+        }
+    }
     int ignore = (int)larger(&all->arp_ignore, &own->arp_ignore);
     int announce = (int)larger(&all->arp_announce, &own->arp_announce);
     int filter = (int)larger(&all->rp_filter, &own->rp_filter);
@@ -720,13 +761,26 @@ void judge_neigh(const struct rg_host_facts *facts, struct rg_findings *findings
         (void)rg_find_unread(findings, "", &limit->at);
         return;
     }
-    bool low = limit->value < NEIGHBOURS_MIN;
+    const struct rg_neighbours *table = &facts->ports.neighbours;
+    bool is_large = limit->value >= NEIGHBOURS_ENOUGH;
+    if (!rg_reading_ok(&facts->ports.neighbours_at) && !is_large) {
+        (void)rg_find_unread(findings, "", &facts->ports.neighbours_at);
+        return;
+    }
+    /* That it was full is history, and mended where the limit has been raised since. */
+    bool crowded = (int64_t)table->entries > limit->value / 2;
+    bool was_full = table->overflows > 0 && !is_large;
+    bool low = crowded || was_full;
     struct rg_finding *finding =
         low ? rg_find(findings, RG_VERDICT_WARN, "",
-                      "The neighbour table holds %d entries: too few for hundreds of nodes.",
+                      crowded ? "The neighbour table holds %d entries, and more than half is taken."
+                              : "The neighbour table holds %d entries, and has been full.",
                       (int)limit->value)
-            : rg_find(findings, RG_VERDICT_OK, "", "%d entries.", (int)limit->value);
-    rg_find_value(finding, "%d", (int)limit->value);
+            : rg_find(findings, RG_VERDICT_OK, "", "There is room: it holds %d entries.",
+                      (int)limit->value);
+    rg_find_value(finding, "gc_thresh3 %d, entries %llu, refused since the boot %llu",
+                  (int)limit->value, (unsigned long long)table->entries,
+                  (unsigned long long)table->overflows);
     rg_find_where(finding, &limit->at);
     if (low) {
         rg_find_remedy(finding, "printf 'net.ipv4.neigh.default.gc_thresh1 = 4096\\n"

@@ -9,6 +9,7 @@
 #include "host/facts.h"
 #include "host/filtered.h"
 #include "host/json.h"
+#include "host/words.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -283,6 +284,57 @@ static void read_arp(struct rg_source *source, const char *netdev, struct rg_arp
     rg_source_number(source, &arp->arp_announce, "%s/%s/arp_announce", base, netdev);
 }
 
+static bool hexadecimal(struct span digits, uint64_t *ret_number)
+{
+    char text[20];
+    int len = snprintf(text, sizeof text, "0x%.*s", RG_SPAN_ARG(digits));
+    return len > 2 && (size_t)len < sizeof text && rg_words_number(rg_span_text(text), ret_number);
+}
+
+bool rg_neighbours_parse(struct span text, struct rg_neighbours *ret_neighbours)
+{
+    struct rg_neighbours found = {0};
+    struct span line, name, word, names;
+    size_t rows = 0;
+    if (!rg_words_line(&text, &names)) {
+        return false;
+    }
+    while (rg_words_line(&text, &line)) {
+        /* The number of entries stands in every row, overflows are of each CPU. */
+        bool has_entries = false, has_overflows = false;
+        for (struct span rest = names; rg_words_next(&rest, &name);) {
+            uint64_t number;
+            if (!rg_words_next(&line, &word) || !hexadecimal(word, &number)) {
+                return false;
+            }
+            if (rg_span_is(name, "entries")) {
+                found.entries = number;
+                has_entries = true;
+            } else if (rg_span_is(name, "table_fulls")) {
+                found.overflows += number;
+                has_overflows = true;
+            }
+        }
+        if (!has_entries || !has_overflows) {
+            return false;
+        }
+        rows++;
+    }
+    *ret_neighbours = found;
+    return rows > 0;
+}
+
+static void read_neighbours(struct rg_source *source, struct rg_host_ports *ports)
+{
+    RG_BUF(text, DOCUMENT_BYTES);
+    rg_source_number(source, &ports->gc_thresh3, "/proc/sys/net/ipv4/neigh/default/gc_thresh3");
+    rg_source_read(source, &text, &ports->neighbours_at, "/proc/net/stat/arp_cache");
+    if (rg_reading_ok(&ports->neighbours_at) &&
+        !rg_neighbours_parse(rg_buf_span(&text), &ports->neighbours)) {
+        ports->neighbours_at.state = RG_READ_MALFORMED;
+    }
+}
+
 static void read_arps(struct rg_source *source, struct rg_host_facts *facts)
 {
     struct rg_host_ports *ports = &facts->ports;
@@ -295,7 +347,7 @@ static void read_arps(struct rg_source *source, struct rg_host_facts *facts)
             }
         }
     }
-    rg_source_number(source, &ports->gc_thresh3, "/proc/sys/net/ipv4/neigh/default/gc_thresh3");
+    read_neighbours(source, ports);
 }
 
 /* ---- GID indexes in files ---- */

@@ -50,6 +50,12 @@ struct rg_arp_settings {
     struct rg_number rp_filter, arp_ignore, arp_announce;
 };
 
+/* How the neighbour table has fared since the boot. */
+struct rg_neighbours {
+    uint64_t entries;   /* in it now */
+    uint64_t overflows; /* entries that it had no room for */
+};
+
 struct rg_host_ports {
     struct rg_host_port list[RG_HOST_PORTS_MAX];
     size_t count;
@@ -60,11 +66,17 @@ struct rg_host_ports {
     struct rg_arp_settings arp_all;
     struct rg_arp_settings arp[RG_HOST_NETDEVS_MAX]; /* of devices.netdevs[i], if it has RDMA */
     struct rg_number gc_thresh3;
+    struct rg_reading neighbours_at;
+    struct rg_neighbours neighbours; /* when that is OK */
     struct rg_gid_setting settings[RG_HOST_CHOICES_MAX];
     size_t setting_count;
     struct rg_reading firewall_at; /* nft list ruleset, or iptables-save where there is no nft */
     struct rg_firewall firewall;
 };
+
+/* Of /proc/net/stat/arp_cache: a line of names, then one of hexadecimal numbers for each CPU. False
+ * when it is not so. */
+bool rg_neighbours_parse(struct span text, struct rg_neighbours *ret_neighbours);
 
 void rg_host_read_ports(struct rg_source *source, struct rg_host_facts *facts);
 
