@@ -177,12 +177,60 @@ static void judge_rise(const struct rg_host_facts *facts, const struct rule *rul
     mend(facts, rule, counter, finding);
 }
 
+/* InfiniBand's counters of ports have few bits, and stay where they are full: of the table of port
+ * counters in the specification's volume 1, chapter 16. */
+static int64_t fullest(const char *name)
+{
+    static const struct {
+        const char *name;
+        int64_t most;
+    } rows[] = {
+        {"symbol_error", 0xffff},
+        {"link_error_recovery", 0xff},
+        {"link_downed", 0xff},
+        {"port_rcv_errors", 0xffff},
+        {"port_xmit_discards", 0xffff},
+        {"local_link_integrity_errors", 0xf},
+        {"excessive_buffer_overrun_errors", 0xf},
+        {"VL15_dropped", 0xffff},
+        {"port_xmit_wait", 0xffffffff},
+    };
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(rows); i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            return rows[i].most;
+        }
+    }
+    return -1;
+}
+
+/* Full at both readings: what it would have counted between them is lost. */
+static bool judge_full(const struct rg_host_facts *facts, const struct rg_counter *counter,
+                       struct rg_findings *findings)
+{
+    const struct rg_host_port *port = port_of(facts, counter);
+    if (counter->is_netdev || counter->is_hardware || counter->now != counter->before ||
+        counter->now != fullest(counter->name)) {
+        return false;
+    }
+    struct rg_finding *finding =
+        rg_find(findings, RG_VERDICT_SKIP, counter->subject,
+                "Not known: %s is full and can rise no more.", counter->name);
+    rg_find_value(finding, "%" PRId64, counter->now);
+    tell_where(finding, counter);
+    if (port) {
+        rg_find_remedy(finding, "perfquery -C %s -P %u -R   # all counters of the port from 0",
+                       facts->devices.rdma[port->device].name, port->number);
+    }
+    return true;
+}
+
 static void judge_rule(const struct rg_host_facts *facts, struct rg_findings *findings,
                        const struct rule *rule)
 {
     const struct rg_host_counters *counters = &facts->counters;
     size_t known = 0;
     size_t compared = 0;
+    size_t full = 0;
     size_t before = findings->count;
     for (size_t i = 0; i < counters->count; i++) {
         const struct rg_counter *counter = &counters->list[i];
@@ -190,12 +238,14 @@ static void judge_rule(const struct rg_host_facts *facts, struct rg_findings *fi
             continue;
         }
         known++;
-        if (counter->has_before) {
+        if (counter->has_before && judge_full(facts, counter, findings)) {
+            full++;
+        } else if (counter->has_before) {
             compared++;
             judge_rise(facts, rule, counter, findings);
         }
     }
-    if (known == 0 || findings->count > before) {
+    if (known == 0 || findings->count > before + full || (full && compared == 0)) {
         return;
     }
     if (compared == 0) {

@@ -566,7 +566,14 @@ void judge_ice_tc(const struct rg_host_facts *facts, struct rg_findings *finding
     for (size_t i = 0; i < facts->lossless.count; i++) {
         const struct rg_lossless_link *link = &facts->lossless.links[i];
         const struct rg_dcb *dcb = &link->dcb;
-        if (link->family != RG_NIC_ICE || !dcb->known || !dcb->has_ets) {
+        if (link->family != RG_NIC_ICE) {
+            continue;
+        }
+        if (!rg_reading_ok(&link->dcb_at)) {
+            (void)rg_find_unread(findings, link->netdev, &link->dcb_at);
+            continue;
+        }
+        if (!dcb->known || !dcb->has_ets) {
             continue;
         }
         unsigned most = 0;
@@ -608,7 +615,12 @@ void judge_gpause(const struct rg_host_facts *facts, struct rg_findings *finding
         if (!link->has_pause) {
             continue;
         }
-        bool both = (link->pause_rx || link->pause_tx) && link->dcb.pfc_enabled;
+        bool paused = link->pause_rx || link->pause_tx;
+        if (paused && !rg_reading_ok(&link->dcb_at)) {
+            (void)rg_find_unread(findings, link->netdev, &link->dcb_at);
+            continue;
+        }
+        bool both = paused && link->dcb.pfc_enabled;
         struct rg_finding *finding =
             both ? rg_find(findings, RG_VERDICT_WARN, link->netdev,
                            "Global pause and priority flow control are both on.")
