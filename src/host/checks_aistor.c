@@ -172,7 +172,9 @@ void judge_ai_env(const struct rg_host_facts *facts, struct rg_findings *finding
     size_t told = judge_form(aistor, findings);
     told += judge_late(aistor, findings);
     told += judge_class(aistor, findings);
-    if (told == 0) {
+    if (!rg_reading_ok(&aistor->late_at) && !rg_reading_is_absent(&aistor->late_at)) {
+        (void)rg_find_unread(findings, "", &aistor->late_at);
+    } else if (told == 0) {
         struct rg_finding *finding = rg_find(findings, RG_VERDICT_OK, "",
                                              "RDMA settings stand where they are read in time.");
         rg_find_value(finding, "%zu settings", aistor->early.count);
@@ -224,7 +226,7 @@ void judge_ai_port(const struct rg_host_facts *facts, struct rg_findings *findin
     const struct rg_host_service *service = rg_host_service(facts, RG_AISTOR_UNIT);
     const struct rg_listeners *listeners = &facts->gateway.listeners;
     bool listens = false, only_local = true;
-    if (not_here(facts, findings) || !service || !service->pid) {
+    if (not_here(facts, findings) || !service || !service->pid || cannot_read(aistor, findings)) {
         return;
     }
     if (!rg_reading_ok(&facts->gateway.sockets_at)) {
@@ -298,7 +300,7 @@ void judge_ai_pool(const struct rg_host_facts *facts, struct rg_findings *findin
     const struct rg_host_service *service = rg_host_service(facts, RG_AISTOR_UNIT);
     const struct rg_meminfo *info = &facts->memory.meminfo;
     char pool[RG_BYTES_TEXT_MAX + 1], total[RG_BYTES_TEXT_MAX + 1], limit[RG_BYTES_TEXT_MAX + 1];
-    if (not_here(facts, findings)) {
+    if (not_here(facts, findings) || cannot_read(aistor, findings)) {
         return;
     }
     if (aistor->pool_malformed) {
@@ -317,8 +319,10 @@ void judge_ai_pool(const struct rg_host_facts *facts, struct rg_findings *findin
         (void)rg_find_unread(findings, "", &facts->memory.meminfo_at);
         return;
     }
-    uint64_t most = rg_host_service_lock_limit(service);
-    bool over = aistor->pool_bytes > most, much = aistor->pool_bytes > info->total_bytes / 2;
+    uint64_t most = RG_WORDS_UNLIMITED;
+    bool knows = rg_host_service_lock_limit(facts, service, &most);
+    bool over = knows && aistor->pool_bytes > most,
+         much = aistor->pool_bytes > info->total_bytes / 2;
     rg_bytes_text(aistor->pool_bytes, pool);
     rg_bytes_text(info->total_bytes, total);
     rg_bytes_text(most, limit);
@@ -331,7 +335,7 @@ void judge_ai_pool(const struct rg_host_facts *facts, struct rg_findings *findin
                 over   ? "The buffer pool is larger than what the service may lock."
                 : much ? "The buffer pool takes more than half of the machine's memory."
                        : "The buffer pool fits.");
-    rg_find_value(finding, "%s; memory %s, limit %s", pool, total, limit);
+    rg_find_value(finding, "%s; memory %s, limit %s", pool, total, knows ? limit : "not known");
     rg_find_where(finding, &aistor->early_at);
     if (over) {
         rg_remedy_unit(finding, RG_AISTOR_UNIT, "LimitMEMLOCK=infinity");

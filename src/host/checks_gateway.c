@@ -293,8 +293,9 @@ void judge_gw_pin(const struct rg_host_facts *facts, struct rg_findings *finding
     if (!rg_mul_checked(gateway->rdma_memory, (uint64_t)rails, &need)) {
         need = UINT64_MAX - 1;
     }
-    uint64_t most = rg_host_service_lock_limit(service);
-    bool over = need > most, much = need > info->total_bytes / 2;
+    uint64_t most = RG_WORDS_UNLIMITED;
+    bool knows = rg_host_service_lock_limit(facts, service, &most);
+    bool over = knows && need > most, much = need > info->total_bytes / 2;
     rg_bytes_text(need, wants);
     rg_bytes_text(info->total_bytes, total);
     rg_bytes_text(most, limit);
@@ -307,7 +308,8 @@ void judge_gw_pin(const struct rg_host_facts *facts, struct rg_findings *finding
                 over   ? "Staging memory is more than the service may lock."
                 : much ? "Staging memory takes more than half of the machine's memory."
                        : "Staging memory fits.");
-    rg_find_value(finding, "%s for %zu rails; memory %s, limit %s", wants, rails, total, limit);
+    rg_find_value(finding, "%s for %zu rails; memory %s, limit %s", wants, rails, total,
+                  knows ? limit : "not known");
     rg_find_where(finding, &gateway->settings_at);
     if (over) {
         rg_remedy_unit(finding, GATEWAY_UNIT, "LimitMEMLOCK=infinity");

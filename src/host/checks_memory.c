@@ -118,27 +118,56 @@ static void judge_running(const struct rg_host_service *service, uint64_t need,
     }
 }
 
+/* Whom the limit will not hold for: CAP_IPC_LOCK is root's, or given by the unit. */
+static bool is_exempt(const struct rg_host_service *service)
+{
+    const struct rg_unit *unit = &service->parsed;
+    bool is_root = !unit->dynamic_user && (!unit->user[0] || strcmp(unit->user, "root") == 0);
+    return is_root || unit->may_lock;
+}
+
+/* What systemd will set when it starts the service. */
+static uint64_t limit_at_start(const struct rg_host_memory *memory,
+                               const struct rg_host_service *service)
+{
+    uint64_t limit = MEMLOCK_USUAL;
+    if (service->parsed.has_memlock) {
+        return service->parsed.memlock_soft;
+    }
+    (void)rg_words_bytes(rg_span_text(memory->manager_memlock.text), &limit);
+    return limit;
+}
+
+bool rg_host_service_lock_limit(const struct rg_host_facts *facts,
+                                const struct rg_host_service *service, uint64_t *ret_bytes)
+{
+    if (!service) {
+        return false;
+    }
+    if (service->pid) {
+        *ret_bytes = service->may_lock ? RG_WORDS_UNLIMITED : service->soft;
+        return service->has_limits;
+    }
+    *ret_bytes = is_exempt(service) ? RG_WORDS_UNLIMITED : limit_at_start(&facts->memory, service);
+    return rg_reading_ok(&service->unit_at);
+}
+
 static void judge_installed(const struct rg_host_facts *facts,
                             const struct rg_host_service *service, uint64_t need,
                             struct rg_findings *findings)
 {
-    uint64_t limit = MEMLOCK_USUAL;
-    bool is_root = service->parsed.user[0] == '\0' || strcmp(service->parsed.user, "root") == 0;
-    bool said = service->parsed.has_memlock;
     if (!rg_reading_ok(&service->unit_at)) {
         (void)rg_find_unread(findings, service->unit, &service->unit_at);
         return;
     }
-    if (said) {
-        limit = service->parsed.memlock_soft;
-    } else if (facts->memory.manager_memlock.text[0]) {
-        said = rg_words_bytes(rg_span_text(facts->memory.manager_memlock.text), &limit);
-    }
-    enum rg_verdict verdict = is_root && !said ? RG_VERDICT_OK : verdict_of(limit, need);
+    uint64_t limit = limit_at_start(&facts->memory, service);
+    bool exempt = is_exempt(service);
+    enum rg_verdict verdict = exempt ? RG_VERDICT_OK : verdict_of(limit, need);
     struct rg_finding *finding = rg_find(
         findings, verdict, service->unit, "The service (not running) %s%s.",
-        is_root && !said ? "runs as root and is exempt from the limit"
-                         : sentence_of(verdict, limit, need),
+        !exempt                    ? sentence_of(verdict, limit, need)
+        : service->parsed.may_lock ? "is given CAP_IPC_LOCK and is exempt from the limit"
+                                   : "runs as root and is exempt from the limit",
         service->parsed.bad_memlock ? "; systemd ignores a LimitMEMLOCK= it cannot read" : "");
     tell_limit(finding, limit, need);
     rg_find_where(finding, &service->unit_at);
@@ -290,6 +319,11 @@ void judge_huge(const struct rg_host_facts *facts, struct rg_findings *findings)
     bool transparent =
         rg_reading_ok(&memory->transparent.at) && !strstr(memory->transparent.text, "[never]");
     bool bad = need >= HUGE_FROM && free_bytes < need && !transparent;
+    if (bad && !rg_reading_ok(&memory->transparent.at) &&
+        memory->transparent.at.state != RG_READ_MISSING) {
+        (void)rg_find_unread(findings, "", &memory->transparent.at);
+        return;
+    }
     struct rg_finding *finding =
         rg_find(findings, bad ? RG_VERDICT_WARN : RG_VERDICT_OK, "",
                 bad ? "A large pool, and neither reserved nor transparent huge pages."

@@ -31,6 +31,10 @@ static void judge_nic(const struct rg_host_facts *facts, const struct rg_host_nu
         (void)rg_find_unread(findings, nic->rdma, &nic->node.at);
         return;
     }
+    if (nic->node.value < 0 && !rg_reading_ok(&facts->numa.online.at)) {
+        (void)rg_find_unread(findings, nic->rdma, &facts->numa.online.at);
+        return;
+    }
     const struct rg_host_service *far = service_far_away(facts, nic);
     bool unknown = nic->node.value < 0 && many_nodes;
     struct rg_finding *finding =

@@ -148,6 +148,28 @@ static void read_pid(struct rg_source *source, struct rg_host_service *service)
     }
 }
 
+/* The kernel asks for the capability in the first user namespace: that of a rootless container's
+ * root does not count. */
+static bool is_in_user_namespace(struct rg_source *source, const char *process)
+{
+    RG_BUF(text, 4096);
+    struct rg_reading at;
+    uint64_t first, outside, count;
+    struct span line, words[3];
+    rg_source_read(source, &text, &at, "/proc/%s/uid_map", process);
+    struct span rest = rg_buf_span(&text);
+    if (!rg_reading_ok(&at) || !rg_words_line(&rest, &line)) {
+        return false;
+    }
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(words); i++) {
+        if (!rg_words_next(&line, &words[i])) {
+            return false;
+        }
+    }
+    return !(rg_span_to_u64(words[0], &first) && rg_span_to_u64(words[1], &outside) &&
+             rg_span_to_u64(words[2], &count) && first == 0 && outside == 0 && count == UINT32_MAX);
+}
+
 static void read_status(struct rg_source *source, const char *process, bool *ret_known,
                         bool *ret_may_lock, char *cpus, size_t cpus_room)
 {
@@ -157,7 +179,8 @@ static void read_status(struct rg_source *source, const char *process, bool *ret
     struct span rest, line, name, value;
     rg_source_read(source, &text, &at, "/proc/%s/status", process);
     *ret_known = rg_capabilities_parse(rg_buf_span(&text), &effective);
-    *ret_may_lock = *ret_known && (effective >> RG_CAPABILITY_IPC_LOCK & 1);
+    *ret_may_lock = *ret_known && (effective >> RG_CAPABILITY_IPC_LOCK & 1) &&
+                    !is_in_user_namespace(source, process);
     rest = rg_buf_span(&text);
     while (cpus && rg_words_line(&rest, &line)) {
         if (rg_words_pair(line, ':', &name, &value) && rg_span_is(name, "Cpus_allowed_list")) {
@@ -178,6 +201,9 @@ static void read_process(struct rg_source *source, struct rg_host_service *servi
     rg_source_read(source, &text, &service->limits_at, "/proc/%s/limits", process);
     service->has_limits = rg_reading_ok(&service->limits_at) &&
                           rg_limit_locked_parse(rg_buf_span(&text), &service->soft, &service->hard);
+    if (rg_reading_ok(&service->limits_at) && !service->has_limits) {
+        service->limits_at.state = RG_READ_MALFORMED;
+    }
     read_status(source, process, &service->has_capabilities, &service->may_lock,
                 service->cpus_allowed, sizeof service->cpus_allowed);
     snprintf(directory, sizeof directory, "/sys/fs/cgroup/system.slice/%s", service->unit);
@@ -211,17 +237,6 @@ const struct rg_host_service *rg_host_service(const struct rg_host_facts *facts,
         }
     }
     return NULL;
-}
-
-uint64_t rg_host_service_lock_limit(const struct rg_host_service *service)
-{
-    if (service && service->has_limits && !service->may_lock) {
-        return service->soft;
-    }
-    if (service && !service->pid && service->parsed.has_memlock) {
-        return service->parsed.memlock_soft;
-    }
-    return RG_WORDS_UNLIMITED;
 }
 
 /* ---- This process ---- */

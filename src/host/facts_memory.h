@@ -116,8 +116,9 @@ uint64_t rg_host_pinned(const struct rg_host_facts *facts, const char **ret_orig
 /* The service with this unit, or NULL. */
 const struct rg_host_service *rg_host_service(const struct rg_host_facts *facts, const char *unit);
 
-/* Bytes that it may lock: of its process when it runs, else as its unit says. RG_WORDS_UNLIMITED
- * where nothing limits it or nothing is known; the service may be NULL. */
-uint64_t rg_host_service_lock_limit(const struct rg_host_service *service);
+/* Bytes that it may lock: of its process when it runs, else as its unit says; RG_WORDS_UNLIMITED
+ * where nothing limits it. False when that is not known; the service may be NULL. */
+bool rg_host_service_lock_limit(const struct rg_host_facts *facts,
+                                const struct rg_host_service *service, uint64_t *ret_bytes);
 
 #endif

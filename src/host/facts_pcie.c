@@ -23,7 +23,8 @@ struct bridge {
 bool rg_host_is_gpu(int64_t vendor, int64_t class)
 {
     int64_t base = class >> 16;
-    return (base == 0x03 && (vendor == 0x10de || vendor == 0x1002)) || base == 0x12;
+    /* Accelerators of others (FPGAs, for inference) have neither of the two makers' drivers. */
+    return (base == 0x03 || base == 0x12) && (vendor == 0x10de || vendor == 0x1002);
 }
 
 bool rg_host_rate_parse(const char *text, uint64_t *ret_mbits)

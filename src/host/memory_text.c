@@ -107,16 +107,18 @@ static void add_groups(struct rg_unit *unit, struct span value)
 static void set_capabilities(struct rg_unit *unit, struct span value)
 {
     if (value.len == 0) {
-        unit->dac_override = false;
+        unit->dac_override = unit->may_lock = false;
         return;
     }
     bool inverted = value.ptr[0] == '~';
     struct span word, list = inverted ? rg_span_skip(value, 1) : value;
-    bool listed = false;
+    bool overrides = false, locks = false;
     while (rg_words_next(&list, &word)) {
-        listed |= rg_span_is_nocase(word, "CAP_DAC_OVERRIDE");
+        overrides |= rg_span_is_nocase(word, "CAP_DAC_OVERRIDE");
+        locks |= rg_span_is_nocase(word, "CAP_IPC_LOCK");
     }
-    unit->dac_override = inverted ? !listed : unit->dac_override || listed;
+    unit->dac_override = inverted ? !overrides : unit->dac_override || overrides;
+    unit->may_lock = inverted ? !locks : unit->may_lock || locks;
 }
 
 static void set_device_policy(struct rg_unit *unit, struct span value)

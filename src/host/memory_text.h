@@ -37,6 +37,7 @@ struct rg_unit {
     bool groups_cut;                     /* there were more */
     bool dynamic_user;
     bool dac_override;               /* AmbientCapabilities= has CAP_DAC_OVERRIDE */
+    bool may_lock;                   /* … and CAP_IPC_LOCK */
     char exec[RG_UNIT_TEXT_MAX + 1]; /* program of ExecStart */
     bool exec_optional;
     struct {
