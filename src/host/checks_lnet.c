@@ -152,7 +152,7 @@ void judge_ln_ni(const struct rg_host_facts *facts, struct rg_findings *findings
                       ni->fatal_error, ni->interface[0] ? ni->interface : "-");
         rg_find_where(finding, &lnet->net_at);
         if (down) {
-            rg_find_remedy(finding, "ip -br link show %s; rdma link", ni->interface);
+            rg_find_remedy(finding, "ip -br link; rdma link");
             restart_ni(finding, ni);
         } else if (ill) {
             rg_find_remedy(finding,
@@ -171,6 +171,12 @@ void judge_ln_ni(const struct rg_host_facts *facts, struct rg_findings *findings
 }
 
 /* ---- LN-IP ---- */
+
+/* Other networks (gni, kfi) number their nodes otherwise than by addresses of interfaces. */
+static bool is_by_address(const char *net)
+{
+    return is_o2ib(net) || strncmp(net, "tcp", 3) == 0 || strncmp(net, "efa", 3) == 0;
+}
 
 static bool interface_has(const struct rg_host_ports *ports, const char *interface,
                           const char *address, bool *ret_known)
@@ -211,7 +217,7 @@ void judge_ln_ip(const struct rg_host_facts *facts, struct rg_findings *findings
         char nid[RG_NID_TEXT_MAX + 1];
         bool has_any;
         RG_BUF(has, 1024);
-        if (strcmp(ni->net, "lo") == 0 || !ni->has_nid) {
+        if (!is_by_address(ni->net) || !ni->has_nid) {
             continue;
         }
         rg_nid_text(&ni->nid, nid);
@@ -237,6 +243,19 @@ void judge_ln_ip(const struct rg_host_facts *facts, struct rg_findings *findings
 }
 
 /* ---- LN-CFG ---- */
+
+/* True, with a SKIP, when what configures LNet may not be read. */
+static bool conf_is_hidden(const struct rg_host_lnet *lnet, struct rg_findings *findings)
+{
+    const struct rg_reading *const files[] = {&lnet->conf_at, &lnet->modprobe_at};
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(files); i++) {
+        if (!rg_reading_ok(files[i]) && !rg_reading_is_absent(files[i])) {
+            (void)rg_find_unread(findings, "", files[i]);
+            return true;
+        }
+    }
+    return false;
+}
 
 static bool runs(const struct rg_host_lnet *lnet, const char *net, const char *interface)
 {
@@ -286,7 +305,7 @@ void judge_ln_cfg(const struct rg_host_facts *facts, struct rg_findings *finding
     const struct rg_host_lnet *lnet = &facts->lnet;
     size_t bad = 0;
     bool by_module = lnet->module.has_networks || lnet->module.has_ip2nets;
-    if (!is_lustre_machine(facts)) {
+    if (!is_lustre_machine(facts) || conf_is_hidden(lnet, findings)) {
         return;
     }
     if (by_module && lnet->conf.ni_count) {
@@ -385,6 +404,9 @@ void judge_ln_conf_if(const struct rg_host_facts *facts, struct rg_findings *fin
 {
     const struct rg_host_lnet *lnet = &facts->lnet;
     size_t bad = 0, named = 0;
+    if (is_lustre_machine(facts) && conf_is_hidden(lnet, findings)) {
+        return;
+    }
     if ((lnet->conf.ni_count || lnet->module.count) &&
         !rg_reading_ok(&facts->container.netdevs.at)) {
         (void)rg_find_unread(findings, "", &facts->container.netdevs.at);
@@ -416,6 +438,10 @@ void judge_ln_spell(const struct rg_host_facts *facts, struct rg_findings *findi
     if (!is_lustre_machine(facts)) {
         return;
     }
+    if (!script->line && !rg_reading_ok(&script->at) && !rg_reading_is_absent(&script->at)) {
+        (void)rg_find_unread(findings, "", &script->at);
+        return;
+    }
     struct rg_finding *finding = rg_find(
         findings, script->line ? RG_VERDICT_FAIL : RG_VERDICT_OK, "",
         script->line ? "A boot script calls lnetctl with --interface, which it does not know."
@@ -430,7 +456,14 @@ void judge_ln_spell(const struct rg_host_facts *facts, struct rg_findings *findi
 void judge_ln_svc(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_lnet *lnet = &facts->lnet;
-    if (!is_lustre_machine(facts) || lnet->conf.ni_count == 0) {
+    if (!is_lustre_machine(facts)) {
+        return;
+    }
+    if (!rg_reading_ok(&lnet->conf_at) && !rg_reading_is_absent(&lnet->conf_at)) {
+        (void)rg_find_unread(findings, "", &lnet->conf_at);
+        return;
+    }
+    if (lnet->conf.ni_count == 0) {
         return;
     }
     bool early = lnet->unit_enabled && rg_reading_ok(&lnet->unit_at) && !lnet->unit.after_network;
@@ -457,8 +490,12 @@ void judge_ln_svc(const struct rg_host_facts *facts, struct rg_findings *finding
     }
     rg_find_where_text(finding, "/etc/systemd/system/multi-user.target.wants/lnet.service");
     if (bad && !lnet->unit_exists) {
-        rg_remedy_install(finding, facts, "lustre-client   # has lnet.service",
-                          "lustre-client-utils   # has lnet.service");
+        bool serves = rg_host_is_lustre_server(facts);
+        rg_remedy_install(finding, facts,
+                          serves ? "lustre   # has lnet.service"
+                                 : "lustre-client   # has lnet.service",
+                          serves ? "lustre-server-utils   # has lnet.service"
+                                 : "lustre-client-utils   # has lnet.service");
     }
     if (bad) {
         rg_find_remedy(finding, "systemctl enable lnet");
@@ -541,6 +578,24 @@ void judge_ln_route(const struct rg_host_facts *facts, struct rg_findings *findi
 
 /* ---- LN-TUN, LN-RAIL ---- */
 
+/* What configures the interface's credits: its entry in /etc/lnet.conf, else the module's option.
+ */
+static int64_t wanted_credits(const struct rg_host_lnet *lnet, const struct rg_lnet_ni *ni,
+                              bool *ret_by_conf)
+{
+    for (size_t i = 0; i < lnet->conf.ni_count; i++) {
+        const struct rg_lnet_ni *entry = &lnet->conf.nis[i];
+        bool same = !entry->interface[0] || !ni->interface[0] ||
+                    strcmp(entry->interface, ni->interface) == 0;
+        if (strcmp(entry->net, ni->net) == 0 && same && entry->peer_credits > 0) {
+            *ret_by_conf = true;
+            return entry->peer_credits;
+        }
+    }
+    *ret_by_conf = false;
+    return rg_reading_ok(&lnet->credits.at) ? lnet->credits.value : 0;
+}
+
 void judge_ln_tun(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_lnet *lnet = &facts->lnet;
@@ -554,24 +609,29 @@ void judge_ln_tun(const struct rg_host_facts *facts, struct rg_findings *finding
             continue;
         }
         rg_nid_text(&ni->nid, nid);
-        bool differs = rg_reading_ok(&lnet->credits.at) && lnet->credits.value > 0 &&
-                       lnet->credits.value != ni->peer_credits;
+        bool by_conf;
+        int64_t wanted = wanted_credits(lnet, ni, &by_conf);
+        bool differs = wanted > 0 && wanted != ni->peer_credits;
         bool high = ni->peer_credits_high >= 0 && ni->peer_credits_high >= ni->peer_credits;
         struct rg_finding *finding = rg_find(
             findings, differs || high ? RG_VERDICT_WARN : RG_VERDICT_OK, nid,
-            differs ? "peer_credits differ from the module's: one of the two was changed later."
+            differs ? by_conf
+                          ? "peer_credits differ from those in /etc/lnet.conf: one of the two was "
+                            "changed later."
+                          : "peer_credits differ from the module's: one of the two was changed "
+                            "later."
             : high ? "The high-water mark of credits is not below the credits: they come back late."
                    : "The tunables agree.");
         rg_find_value(finding,
-                      "peer_credits %" PRId64 " (module %" PRId64 "), peercredits_hiw %" PRId64
+                      "peer_credits %" PRId64 " (%s %" PRId64 "), peercredits_hiw %" PRId64
                       ", map_on_demand %" PRId64 ", conns_per_peer %" PRId64,
-                      ni->peer_credits, lnet->credits.value, ni->peer_credits_high,
-                      ni->map_on_demand, ni->conns_per_peer);
+                      ni->peer_credits, by_conf ? "lnet.conf" : "module", wanted,
+                      ni->peer_credits_high, ni->map_on_demand, ni->conns_per_peer);
         rg_find_where(finding, &lnet->net_at);
         if (differs || high) {
             rg_find_remedy(finding,
-                           "grep ko2iblnd /etc/modprobe.d/*.conf   # the same on every node; "
-                           "then lustre_rmmod and mount again");
+                           "grep ko2iblnd /etc/modprobe.d/*.conf; grep peer_credits /etc/lnet.conf"
+                           "   # the same on every node; then lustre_rmmod and mount again");
         }
     }
 }

@@ -65,6 +65,7 @@ void judge_mnt(const struct rg_host_facts *facts, struct rg_findings *findings)
         facts->plan.profile == RG_PROFILE_LUSTRE_CLIENT) {
         struct rg_finding *finding =
             rg_find(findings, RG_VERDICT_FAIL, "", "No Lustre file system is mounted.");
+        rg_find_value(finding, "no line of type lustre");
         rg_find_where(finding, &lustre->mounts_at);
         rg_find_remedy(finding, "mount -t lustre -o user_xattr MGSNID:/FSNAME /mnt/FSNAME");
     }
@@ -414,11 +415,23 @@ void judge_flock(const struct rg_host_facts *facts, struct rg_findings *findings
 
 #define STRIPE_ALL 0xffff
 
+/* A client may have mounted several file systems. */
+static size_t count_targets(const struct rg_host_lustre *lustre,
+                            const struct rg_host_lustre_mount *mount)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < lustre->space_count; i++) {
+        count += is_of_mount(mount, lustre->space[i].target);
+    }
+    return count;
+}
+
 void judge_layout(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     for (size_t i = 0; i < facts->lustre.mount_count; i++) {
         const struct rg_host_lustre_mount *mount = &facts->lustre.mounts[i];
         const struct rg_lustre_layout *layout = &mount->layout;
+        size_t targets = count_targets(&facts->lustre, mount);
         unsigned widest = 0;
         if (mount->layout_at.state == RG_READ_NOT_ASKED) {
             continue;
@@ -439,12 +452,12 @@ void judge_layout(const struct rg_host_facts *facts, struct rg_findings *finding
                          ? layout->components[k].stripe_count
                          : widest;
         }
-        bool narrow = widest <= 1 && facts->lustre.space_count > 1;
+        bool narrow = widest <= 1 && targets > 1;
         struct rg_finding *finding =
             rg_find(findings, narrow ? RG_VERDICT_WARN : RG_VERDICT_OK, mount->mount.target,
                     narrow ? "New files get one stripe, of %zu targets."
                            : "New files may be spread over the targets (%zu).",
-                    facts->lustre.space_count);
+                    targets);
         rg_find_value(finding, "%zu components, at most %d stripes%s", layout->component_count,
                       widest == STRIPE_ALL ? -1 : (int)widest,
                       layout->on_mdt ? ", the beginning on the MDT" : "");
@@ -523,6 +536,19 @@ void judge_space(const struct rg_host_facts *facts, struct rg_findings *findings
 
 /* ---- VERSION ---- */
 
+/* Each minor release works with those back to the long-term one before it, at least. */
+static bool versions_fit(const unsigned a[3], const unsigned b[3])
+{
+    static const unsigned long_term[] = {5, 7, 10, 12, 15};
+    /* From .50 on it is what the next one is being made of. */
+    unsigned one = a[1] + (a[2] >= 50), other = b[1] + (b[2] >= 50);
+    unsigned newer = RG_MAX(one, other), older = RG_MIN(one, other), oldest = 0;
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(long_term) && long_term[i] < newer; i++) {
+        oldest = long_term[i];
+    }
+    return a[0] == b[0] && older >= oldest;
+}
+
 void judge_lversion(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_lustre *lustre = &facts->lustre;
@@ -540,7 +566,7 @@ void judge_lversion(const struct rg_host_facts *facts, struct rg_findings *findi
     for (size_t i = 0; i < lustre->import_count && !apart; i++) {
         if (rg_lustre_version_parse(rg_span_text(lustre->imports[i].import.version), other)) {
             theirs = lustre->imports[i].import.version;
-            apart = other[0] != own[0] || other[1] > own[1] + 2 || own[1] > other[1] + 2;
+            apart = !versions_fit(own, other);
         }
     }
     struct rg_finding *finding =

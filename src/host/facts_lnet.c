@@ -101,6 +101,10 @@ static void read_modprobe(struct rg_source *source, struct rg_host_lnet *lnet)
             continue;
         }
         rg_source_read(source, &text, &at, "/etc/modprobe.d/%.200s", names.name[i]);
+        if (!rg_reading_ok(&at) && !rg_reading_is_absent(&at)) {
+            lnet->modprobe_at = at;
+            continue;
+        }
         rg_lnet_module_parse(rg_buf_span(&text), &lnet->module);
         bool has = lnet->module.has_networks || lnet->module.has_ip2nets;
         if (has && (!had || before != lnet->module.count)) {
@@ -142,7 +146,9 @@ static void read_script(struct rg_source *source, struct rg_host_lnet *lnet, con
         rg_lnet_script_parse(rg_buf_span(&text), &line)) {
         lnet->script.at = at;
         lnet->script.line = line;
-    } else if (lnet->script.at.state == RG_READ_NOT_ASKED) {
+    } else if (lnet->script.line == 0 && (lnet->script.at.state == RG_READ_NOT_ASKED ||
+                                          (!rg_reading_ok(&at) && !rg_reading_is_absent(&at)))) {
+        /* One that may not be read is what there is to tell. */
         lnet->script.at = at;
     }
 }

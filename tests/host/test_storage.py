@@ -284,7 +284,7 @@ CLIENT_MUTATIONS = [
     ("SPACE", "warn", {"/.railgate/lustre/space":
                        "lmcfs-OST0000 1000000 90000\nlmcfs-OST0001 1000000 800000\n"}, ()),
     ("SPACE", "skip", {"/.railgate/lustre/space": "lmcfs-OST0000 much\n"}, ("LAYOUT",)),
-    ("VERSION", "warn", {"/sys/fs/lustre/version": "2.12.9"}, ()),
+    ("VERSION", "warn", {"/sys/fs/lustre/version": "2.10.8"}, ()),
     ("FSTAB", "warn", {"/etc/fstab": FSTAB.replace("_netdev,", "")}, ()),
     ("FSTAB", "warn", {"/etc/fstab": FSTAB.replace("user_xattr,", "")}, ()),
     ("FSTAB", "warn", {"/etc/fstab": FSTAB.replace("172.16.44.40@", "172.16.44.1@")}, ()),
@@ -673,6 +673,10 @@ def rdma_program(directory):
 
 @pytest.fixture(scope="module")
 def aistor(tmp_path_factory):
+    return aistor_node(tmp_path_factory)
+
+
+def aistor_node(tmp_path_factory):
     program = rdma_program(str(tmp_path_factory.mktemp("elf")))
     tree = {**forest.system(), **forest.switch(), **forest.connectx()}
     tree.update({
