@@ -384,7 +384,7 @@ def test_reads_fail(start, disk):
 
 def test_a_disk_stops_answering(start, disk):
     """Writes wait for it: they are told so at their deadline, and go on when the disk does."""
-    gateway = start("--rdma", "off", "--storage-timeout", "2s", tree=disk.tree)
+    gateway = start("--rdma", "off", "--storage-timeout", "10s", tree=disk.tree)
     assert raw.request(gateway, "PUT", "/disk").status == 200
     assert raw.request(gateway, "PUT", "/disk/k", body=OLD).status == 200
     disk.trouble.begin("write", "fsync")

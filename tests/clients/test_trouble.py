@@ -69,7 +69,7 @@ def serving(start, tmp_path, timeout):
 
 @pytest.fixture
 def mounted(start, tmp_path):
-    with serving(start, tmp_path, "1s") as both:
+    with serving(start, tmp_path, "2s") as both:
         yield both
 
 
