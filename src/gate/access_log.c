@@ -5,12 +5,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Request lines and header fields are bounded by the connection's memory; quoting may quadruple. */
 #define LINE_BYTES_MAX (4u << 20)
+
+/* A pipe whose reader is slow is waited for; the next lines after that are lost until it reads. */
+#define PIPE_WAIT_MS 1000
 
 struct rg_access_log {
     char *path;
@@ -19,9 +23,12 @@ struct rg_access_log {
     _Atomic bool failing;
 };
 
+/* Not blocking, for the sake of pipes: one that nobody reads is ENXIO, where the signals of the
+ * whole gateway would wait for a reader, and one that nobody empties holds up no request. */
 static int open_file(const char *path, int *ret_fd, struct rg_error *err)
 {
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+    int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int fd = open(path, flags, 0640);
     if (fd < 0) {
         return rg_fail_errno(err, RG_SETTING, errno, "cannot open the access log %s", path);
     }
@@ -222,6 +229,16 @@ static void note_failure(struct rg_access_log *log, int os_errno)
     }
 }
 
+/* Whether to try again after a write that failed. */
+static bool is_worth_waiting(struct rg_access_log *log, int os_errno)
+{
+    if (os_errno == EINTR) {
+        return true;
+    }
+    struct pollfd pipe = {.fd = log->fd, .events = POLLOUT};
+    return os_errno == EAGAIN && !atomic_load(&log->failing) && poll(&pipe, 1, PIPE_WAIT_MS) > 0;
+}
+
 void rg_access_log_write(struct rg_access_log *log, const struct rg_access_record *record)
 {
     RG_BUF(line, LINE_BYTES_MAX);
@@ -233,7 +250,7 @@ void rg_access_log_write(struct rg_access_log *log, const struct rg_access_recor
     ssize_t written;
     do {
         written = write(log->fd, line.data, line.len);
-    } while (written < 0 && errno == EINTR);
+    } while (written < 0 && is_worth_waiting(log, errno));
     if (written != (ssize_t)line.len) {
         note_failure(log, written < 0 ? errno : ENOSPC);
         return;

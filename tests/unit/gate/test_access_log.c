@@ -157,13 +157,50 @@ static void test_full_disk(void **state)
     fclose(lines);
 }
 
+/* A pipe without a reader is refused, one that is not read loses lines: neither holds up anybody.
+ */
+static void test_pipes(void **state)
+{
+    (void)state;
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_access_log *log;
+    struct rg_access_record record = sample_record();
+    char own[] = "/tmp/rg-test-access-XXXXXX";
+    char path[64];
+    assert_non_null(mkdtemp(own));
+    snprintf(path, sizeof path, "%s/pipe", own);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(rg_access_log_open(path, &log, &err), -RG_SETTING);
+    assert_non_null(strstr(err.message, path));
+
+    int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(reader >= 0);
+    assert_int_equal(rg_access_log_open(path, &log, &err), 0);
+    int written = 0;
+    for (; rg_access_log_failures(log) < 3; written++) {
+        assert_in_range(written, 0, 1000000);
+        rg_access_log_write(log, &record);
+    }
+    char bytes[4096];
+    while (read(reader, bytes, sizeof bytes) > 0) {
+    }
+    rg_access_log_write(log, &record);
+    assert_int_equal(rg_access_log_failures(log), 3);
+    ssize_t len = read(reader, bytes, sizeof bytes);
+    assert_true(len > 0);
+    assert_int_equal(bytes[len - 1], '\n');
+    close(reader);
+    rg_access_log_close(log);
+    unlink(path);
+    rmdir(own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_form),
-        cmocka_unit_test(test_hostile_texts),
-        cmocka_unit_test(test_reopening),
-        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_form),      cmocka_unit_test(test_hostile_texts),
+        cmocka_unit_test(test_reopening), cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_pipes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
