@@ -251,6 +251,9 @@ static void hand_on(struct reading *reading, const struct rg_shaped *shaped, rg_
     choose_year(reading, &record.stamp);
     rg_repeats_expand(desk->repeats, comes_through_syslog(shaped->shape), &record);
     skip_inner_stamp(&record);
+    if (record.text.len == 0) {
+        return; /* a repeated message of nothing but its stamp */
+    }
     rg_boots_assign(desk->boots, reading->facts->family, shaped->boot, &record);
     desk->counts.records++;
     desk->counts.shapes[shaped->shape]++;

@@ -279,6 +279,18 @@ static void message_in_brackets(void **state)
     }
 }
 
+static void message_in_brackets_of_nothing_but_a_stamp(void **state)
+{
+    WITH_COLLECTOR(all)
+    {
+        collect_text(all,
+                     "Nov 29 14:30:11 oss1 kernel: message repeated 4 times: [ [  77.100000] ]\n"
+                     "Nov 29 14:30:12 oss1 kernel: Lustre: text\n");
+        assert_int_equal(all->count, 1);
+        assert_text(all, 0, "Lustre: text");
+    }
+}
+
 /* ---- Boots ---- */
 
 static void boots_by_stamps_that_go_back(void **state)
@@ -538,6 +550,7 @@ int main(void)
         cmocka_unit_test(skipped_lines_of_lustre),
         cmocka_unit_test(last_message_of_the_same_host),
         cmocka_unit_test(message_in_brackets),
+        cmocka_unit_test(message_in_brackets_of_nothing_but_a_stamp),
         cmocka_unit_test(boots_by_stamps_that_go_back),
         cmocka_unit_test(boots_by_the_kernels_first_line),
         cmocka_unit_test(the_same_boot_in_two_files),
