@@ -27,6 +27,8 @@ struct rg_stamp {
     int64_t usec;
     bool computed; /* derived from boot time by dmesg -T: minutes off after suspends and steps */
     bool year_guessed; /* LOCAL only: the line had no year */
+    bool zoned;        /* UTC only: the line stated its zone, minutes east: */
+    int16_t east_min;
 };
 
 /* Which part of a machine spoke. */

@@ -1,10 +1,13 @@
 /*
- * Hash sets of fixed size. An entry is a line at one instant of one kind of clock; links between
- * sources hold the difference of their clocks as their common lines show it.
+ * Hash sets of fixed size. An entry is a text at one instant of one kind of clock, and how often it
+ * was said then. A line of another source claims one of those times, so that of two sources the one
+ * that says a thing more often counts. Links between sources hold the difference of their clocks as
+ * their common lines show it.
  */
 #include "diag/seen.h"
 
 #include "base/attr.h"
+#include "base/checked.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,44 +15,79 @@
 #define SEC     INT64_C(1000000)
 #define ENTRIES (1u << 18) /* powers of two */
 #define PROBES  8
-#define FIRSTS  (1u << 14)
+#define TEXTS   (1u << 14)
 #define LINKS   (1u << 12)
 #define QUARTER 900 /* zones differ by multiples of this many seconds */
+#define AGREE   2   /* seconds: a difference of two clocks, seen twice */
+
+/* dmesg -T computes from the boot: it is off by what the host slept, and by what its clock was set
+ * and drifted since, which changes slowly. */
+#define COMPUTED_OFF      180
+#define COMPUTED_MOVES    60
+#define COMPUTED_OFF_MOST 3600 /* believed when two lines say so */
+#define ZONE_MAX          (15 * 3600)
+#define EAST_UNKNOWN      INT16_MIN
 
 enum instant {
-    INSTANT_BOOT = 1,    /* microseconds since one boot */
+    INSTANT_BOOT = 1,    /* microseconds since boot */
+    INSTANT_BOOT_EARLY,  /* of one boot: in its first second every boot says the same */
     INSTANT_BOOT_SECOND, /* seconds since any boot */
     INSTANT_UTC,
     INSTANT_LOCAL,
-    INSTANT_COMPUTED, /* dmesg -T */
-    INSTANT_QUARTER,  /* UTC or local, within a quarter of an hour */
+    INSTANT_COMPUTED,    /* dmesg -T, in the zone that it prints */
+    INSTANT_QUARTER_UTC, /* within a quarter of an hour */
+    INSTANT_QUARTER_LOCAL,
 };
 
 struct entry {
     uint64_t key; /* 0: free */
-    rg_source_id source;
-    uint8_t kind; /* of the clock behind a QUARTER */
+    uint16_t source;
+    uint16_t boot; /* the last bits of it, of INSTANT_BOOT */
+    uint16_t count;
+    uint16_t claimed; /* by that source, which may be the one that said them */
 };
 
-/* The first line with that text of a node. */
+/* Which clocks a line has. */
+enum clocks {
+    CLOCKS_RING, /* seconds since boot alone */
+    CLOCKS_COMPUTED,
+    CLOCKS_UTC, /* a wall clock alone */
+    CLOCKS_LOCAL,
+    CLOCKS_BOTH,
+    CLOCKS_COUNT,
+};
+
+/* The first line with a text of a node that has those clocks. */
 struct first {
-    uint64_t hash;
-    int64_t second;
-    rg_source_id source;
-    uint8_t kind;
+    uint32_t second; /* of BOTH, since boot */
+    uint16_t source; /* 0: none */
+    int16_t east_min;
 };
 
-/* wall clock of `wall` minus seconds since boot of `boot`, by majority. */
+/* From the earliest to the latest. */
+struct range {
+    uint32_t least;
+    uint32_t most;
+};
+
+struct text {
+    uint64_t hash;
+    struct first firsts[CLOCKS_COUNT];
+    struct range computed; /* seconds of all such lines */
+    struct range wall;     /* whichever the zone */
+};
+
+/* Seconds of a line of `high`, whose clocks come later in the enum, minus those of `low`. */
 struct link {
-    rg_source_id wall;
-    rg_source_id boot;
-    int64_t difference;
+    uint16_t high;
+    uint16_t low;
+    int64_t difference; /* by majority */
     int32_t votes;
 };
 
 struct rg_seen {
     struct entry entries[ENTRIES];
-    struct first firsts[FIRSTS];
+    struct text texts[TEXTS];
     struct link links[LINKS];
     uint32_t clock; /* which of a full bucket goes */
 };
@@ -118,7 +156,8 @@ static struct entry *find(struct rg_seen *seen, uint64_t key)
     return NULL;
 }
 
-static void insert(struct rg_seen *seen, uint64_t key, rg_source_id source, enum instant kind)
+/* One more of them, for its source to say and not to claim. */
+static void insert(struct rg_seen *seen, uint64_t key, const struct rg_log_record *record)
 {
     struct entry *place = NULL;
     for (uint32_t i = 0; i < PROBES && !place; i++) {
@@ -128,16 +167,39 @@ static void insert(struct rg_seen *seen, uint64_t key, rg_source_id source, enum
     if (!place) {
         place = &seen->entries[((key >> 8) + seen->clock++ % PROBES) & (ENTRIES - 1)];
     }
-    *place = (struct entry){.key = key, .source = source, .kind = (uint8_t)kind};
+    uint16_t count = place->key == key ? place->count : 0;
+    count += count < UINT16_MAX;
+    *place = (struct entry){.key = key,
+                            .source = (uint16_t)record->source,
+                            .boot = (uint16_t)record->boot,
+                            .count = count,
+                            .claimed = count};
 }
 
-/* The line at that second or a neighbouring one, from another source. */
-static bool find_near(struct rg_seen *seen, uint64_t line, enum instant kind, int64_t second,
-                      rg_source_id source)
+/* False when there is none that the source has not yet said or claimed. */
+static bool claim(struct entry *entry, rg_source_id source)
 {
-    for (int64_t i = -1; i <= 1; i++) {
-        const struct entry *entry = find(seen, key_of(line, kind, second + i));
-        if (entry && entry->source != source) {
+    if (!entry) {
+        return false;
+    }
+    if (entry->source != (uint16_t)source) {
+        entry->source = (uint16_t)source;
+        entry->claimed = 0;
+    }
+    if (entry->claimed == entry->count) {
+        return false;
+    }
+    entry->claimed++;
+    return true;
+}
+
+/* The earliest within reach: what comes later is left to later lines. */
+static bool claim_near(struct rg_seen *seen, uint64_t line, enum instant kind, int64_t second,
+                       int64_t reach, rg_source_id source, int64_t *ret_second)
+{
+    for (int64_t at = second - reach; at <= second + reach; at++) {
+        if (claim(find(seen, key_of(line, kind, at)), source)) {
+            *ret_second = at;
             return true;
         }
     }
@@ -146,57 +208,200 @@ static bool find_near(struct rg_seen *seen, uint64_t line, enum instant kind, in
 
 /* ---- Clocks of different kinds ---- */
 
-static struct link *link_of(struct rg_seen *seen, rg_source_id wall, rg_source_id boot)
+struct line {
+    uint64_t hash;
+    enum clocks clocks;
+    struct first as;
+    int64_t wall; /* second of its wall clock, if it has one */
+};
+
+/* A line, and the first one with other clocks and that text. */
+struct pair {
+    const struct line *mine;
+    const struct first *other;
+    enum clocks clocks; /* of the other */
+    struct link *link;
+    int sign; /* of what the line's second is more than the other's */
+};
+
+/* By what a line with those clocks is found. */
+static const uint8_t instants[CLOCKS_COUNT] = {
+    [CLOCKS_RING] = INSTANT_BOOT_SECOND, [CLOCKS_COMPUTED] = INSTANT_COMPUTED,
+    [CLOCKS_UTC] = INSTANT_UTC,          [CLOCKS_LOCAL] = INSTANT_LOCAL,
+    [CLOCKS_BOTH] = INSTANT_BOOT_SECOND,
+};
+
+static struct link *link_of(struct rg_seen *seen, uint16_t high, uint16_t low)
 {
-    struct link *link = &seen->links[mix(wall, boot) & (LINKS - 1)];
-    if (link->wall != wall || link->boot != boot) {
-        *link = (struct link){.wall = wall, .boot = boot};
+    struct link *link = &seen->links[mix(high, low) & (LINKS - 1)];
+    if (link->high != high || link->low != low) {
+        *link = (struct link){.high = high, .low = low};
     }
     return link;
 }
 
-static bool agree(int64_t a, int64_t b)
+static int64_t other_second(const struct pair *pair, int64_t difference)
 {
-    return llabs(a - b) <= 2;
+    return (int64_t)pair->mine->as.second - pair->sign * difference;
 }
 
-/* A common line says what the difference is. True when that is believed: for dmesg -T at once (it
- * is the same ring, printed twice), else when two lines say so. */
-static bool vote(struct link *link, int64_t difference, bool twin)
+/* Whether dmesg -T can be that far from a wall clock, in whichever zone if no line states it: or a
+ * boot that went the same way as the ring's would be taken for it. */
+static bool is_possible(const struct pair *pair, int64_t difference)
 {
+    const struct line *mine = pair->mine;
+    int64_t other = other_second(pair, difference);
+    int64_t ahead;
+    int east_min;
+    if (pair->clocks == CLOCKS_COMPUTED && mine->clocks != CLOCKS_RING) {
+        ahead = mine->wall - other;
+        east_min = mine->as.east_min;
+    } else if (mine->clocks == CLOCKS_COMPUTED &&
+               (pair->clocks == CLOCKS_UTC || pair->clocks == CLOCKS_LOCAL)) {
+        ahead = other - mine->wall;
+        east_min = pair->other->east_min;
+    } else {
+        return true;
+    }
+    if (east_min != EAST_UNKNOWN) {
+        return llabs(ahead + east_min * INT64_C(60)) <= COMPUTED_OFF_MOST;
+    }
+    int64_t rest = llabs(ahead) % QUARTER;
+    return llabs(ahead) <= ZONE_MAX && (rest <= COMPUTED_OFF || QUARTER - rest <= COMPUTED_OFF);
+}
+
+/* Claims a line of the other clock, at `difference` or up to `reach` from it, and says at which. */
+static bool claim_other(struct rg_seen *seen, const struct pair *pair, int64_t reach,
+                        int64_t *difference)
+{
+    const struct line *mine = pair->mine;
+    int64_t at;
+    if (!is_possible(pair, *difference) ||
+        !claim_near(seen, mine->hash, (enum instant)instants[pair->clocks],
+                    other_second(pair, *difference), reach, mine->as.source, &at)) {
+        return false;
+    }
+    *difference = pair->sign * (mine->as.second - at);
+    return true;
+}
+
+/* Where the lines before showed it to be. */
+static bool seen_as_expected(struct rg_seen *seen, const struct pair *pair)
+{
+    int64_t difference = pair->link->difference;
+    if (pair->link->votes == 0 || !claim_other(seen, pair, AGREE, &difference)) {
+        return false;
+    }
+    pair->link->votes++;
+    return true;
+}
+
+/* What the first line with the text says of the difference: believed at once, or when two lines say
+ * so. */
+static bool seen_as_first(struct rg_seen *seen, const struct pair *pair, bool at_once)
+{
+    struct link *link = pair->link;
+    int64_t difference = pair->sign * ((int64_t)pair->mine->as.second - pair->other->second);
+    if (!is_possible(pair, difference)) {
+        return false;
+    }
     if (link->votes == 0) {
         link->difference = difference;
     }
-    bool agreed = agree(link->difference, difference);
+    bool agreed = llabs(link->difference - difference) <= AGREE;
     link->votes += agreed ? 1 : -1;
-    return agreed && (twin || link->votes >= 2);
+    return agreed && (at_once || link->votes >= 2) && claim_other(seen, pair, 0, &difference);
 }
 
-/* A line with only seconds since boot against one with only a wall clock. */
-static bool seen_across(struct rg_seen *seen, const struct rg_log_record *record, uint64_t line,
-                        enum instant kind, int64_t second)
+/* dmesg -T and a wall clock of its zone are not far apart. */
+static bool seen_as_computed(struct rg_seen *seen, const struct pair *pair, const struct text *text)
 {
-    struct first *first = &seen->firsts[line & (FIRSTS - 1)];
-    if (first->hash != line) {
-        *first = (struct first){
-            .hash = line, .second = second, .source = record->source, .kind = (uint8_t)kind};
+    bool computed = pair->mine->clocks == CLOCKS_COMPUTED;
+    const struct range *range = computed ? &text->wall : &text->computed;
+    int east_min = computed ? pair->other->east_min : pair->mine->as.east_min;
+    struct link *link = pair->link;
+    bool settled = link->votes >= 2;
+    int64_t difference = settled ? link->difference : east_min * INT64_C(-60);
+    int64_t reach = settled ? COMPUTED_MOVES : COMPUTED_OFF;
+    int64_t expected = other_second(pair, difference);
+    if (east_min == EAST_UNKNOWN || expected + reach < range->least ||
+        expected - reach > range->most || !claim_other(seen, pair, reach, &difference)) {
         return false;
     }
-    bool boot = kind == INSTANT_BOOT_SECOND;
-    bool first_boot = first->kind == INSTANT_BOOT_SECOND;
-    if (first->source == record->source || boot == first_boot) {
-        return false;
+    bool agreed = settled || llabs(link->difference - difference) <= AGREE;
+    link->votes = link->votes > 0 && agreed ? link->votes + 1 : 1;
+    link->difference = difference;
+    return true;
+}
+
+/* How lines are compared that have no clock in common. Those that have are compared by it. */
+enum relation {
+    RELATION_NONE,
+    RELATION_TWIN, /* the ring, printed twice */
+    RELATION_NEAR,
+    RELATION_GUESSED,
+};
+
+static const uint8_t relations[CLOCKS_COUNT][CLOCKS_COUNT] = {
+    [CLOCKS_RING] = {[CLOCKS_COMPUTED] = RELATION_TWIN,
+                     [CLOCKS_UTC] = RELATION_GUESSED,
+                     [CLOCKS_LOCAL] = RELATION_GUESSED},
+    [CLOCKS_COMPUTED] = {[CLOCKS_RING] = RELATION_TWIN,
+                         [CLOCKS_UTC] = RELATION_NEAR,
+                         [CLOCKS_LOCAL] = RELATION_NEAR,
+                         [CLOCKS_BOTH] = RELATION_TWIN},
+    [CLOCKS_UTC] = {[CLOCKS_RING] = RELATION_GUESSED, [CLOCKS_COMPUTED] = RELATION_NEAR},
+    [CLOCKS_LOCAL] = {[CLOCKS_RING] = RELATION_GUESSED, [CLOCKS_COMPUTED] = RELATION_NEAR},
+    [CLOCKS_BOTH] = {[CLOCKS_COMPUTED] = RELATION_TWIN},
+};
+
+/* Claims a line of each, or one that was said there alone would be taken for a later one. */
+static bool seen_with_other_clocks(struct rg_seen *seen, const struct text *text,
+                                   const struct line *mine)
+{
+    bool same = false;
+    for (enum clocks other = 0; other < CLOCKS_COUNT; other++) {
+        enum relation relation = relations[mine->clocks][other];
+        const struct first *first = &text->firsts[other];
+        if (!relation || first->source == 0 || first->source == mine->as.source) {
+            continue;
+        }
+        bool high = mine->clocks > other;
+        struct pair pair = {.mine = mine,
+                            .other = first,
+                            .clocks = other,
+                            .link = high ? link_of(seen, mine->as.source, first->source)
+                                         : link_of(seen, first->source, mine->as.source),
+                            .sign = high ? 1 : -1};
+        same |= seen_as_expected(seen, &pair) ||
+                (relation == RELATION_NEAR && seen_as_computed(seen, &pair, text)) ||
+                seen_as_first(seen, &pair, relation == RELATION_TWIN);
     }
-    struct link *link = boot ? link_of(seen, first->source, record->source)
-                             : link_of(seen, record->source, first->source);
-    int64_t difference = boot ? first->second - second : second - first->second;
-    bool twin = kind == INSTANT_COMPUTED || first->kind == INSTANT_COMPUTED;
-    int64_t other = boot ? second + link->difference : second - link->difference;
-    if (link->votes > 0 &&
-        find_near(seen, line, (enum instant)first->kind, other, record->source)) {
-        difference = link->difference; /* a text that comes often: its instant decides */
+    return same;
+}
+
+static void widen(struct range *range, uint32_t second)
+{
+    bool none = range->most == 0;
+    range->least = none || second < range->least ? second : range->least;
+    range->most = RG_MAX(range->most, second);
+}
+
+static bool seen_across(struct rg_seen *seen, const struct line *mine)
+{
+    struct text *text = &seen->texts[mine->hash & (TEXTS - 1)];
+    if (text->hash != mine->hash) {
+        *text = (struct text){.hash = mine->hash};
     }
-    return vote(link, difference, twin);
+    if (text->firsts[mine->clocks].source == 0) {
+        text->firsts[mine->clocks] = mine->as;
+    }
+    if (mine->clocks == CLOCKS_COMPUTED) {
+        widen(&text->computed, mine->as.second);
+    } else if (mine->clocks == CLOCKS_UTC || mine->clocks == CLOCKS_LOCAL) {
+        widen(&text->wall, mine->as.second);
+    }
+    return seen_with_other_clocks(seen, text, mine);
 }
 
 /* ---- One record ---- */
@@ -208,7 +413,8 @@ static int64_t whole_second(int64_t usec)
 
 static uint64_t boot_key(uint64_t line, uint32_t boot, int64_t usec)
 {
-    return key_of(mix(line, boot), INSTANT_BOOT, usec);
+    return usec < SEC ? key_of(mix(line, boot), INSTANT_BOOT_EARLY, usec)
+                      : key_of(line, INSTANT_BOOT, usec);
 }
 
 static uint64_t boot_second_key(uint64_t line, int64_t usec)
@@ -233,20 +439,23 @@ void rg_seen_expect(const struct rg_seen *seen, const struct rg_log_record *reco
         uint64_t line = hash_line(record);
         fetch(seen, boot_key(line, record->boot, stamp->usec));
         fetch(seen, boot_second_key(line, stamp->usec));
-        __builtin_prefetch(&seen->firsts[line & (FIRSTS - 1)]);
+        __builtin_prefetch(&seen->texts[line & (TEXTS - 1)]);
     }
 }
 
+/* The number of a boot is not yet right where nothing has told which of those that are there it is:
+ * no two boots say the same at the same microsecond, but at their very beginning. */
 static bool seen_at_boot(struct rg_seen *seen, const struct rg_log_record *record, uint64_t line,
                          int64_t usec)
 {
     uint64_t key = boot_key(line, record->boot, usec);
-    uint64_t second = boot_second_key(line, usec);
-    if (find(seen, key)) {
+    struct entry *entry = find(seen, key);
+    bool again = entry && entry->boot == (uint16_t)record->boot;
+    if (claim(entry, record->source) || again) {
         return true;
     }
-    insert(seen, second, record->source, INSTANT_BOOT_SECOND);
-    insert(seen, key, record->source, INSTANT_BOOT); /* last: the other must not push it out */
+    insert(seen, boot_second_key(line, usec), record);
+    insert(seen, key, record); /* last: the other must not push it out */
     return false;
 }
 
@@ -254,46 +463,72 @@ static bool seen_at_boot(struct rg_seen *seen, const struct rg_log_record *recor
 static bool seen_at_wall(struct rg_seen *seen, const struct rg_log_record *record, uint64_t line,
                          enum instant kind, int64_t second)
 {
-    if (find_near(seen, line, kind, second, record->source)) {
-        return true;
+    int64_t at;
+    bool same = claim_near(seen, line, kind, second, 1, record->source, &at);
+    if (!same) {
+        insert(seen, key_of(line, kind, second), record);
     }
-    insert(seen, key_of(line, kind, second), record->source, kind);
     if (kind == INSTANT_COMPUTED) {
-        return false;
+        return same;
     }
+    bool utc = kind == INSTANT_UTC;
+    enum instant mine = utc ? INSTANT_QUARTER_UTC : INSTANT_QUARTER_LOCAL;
+    enum instant other = utc ? INSTANT_QUARTER_LOCAL : INSTANT_QUARTER_UTC;
     int64_t rest = (second % QUARTER + QUARTER) % QUARTER;
     for (int64_t i = -1; i <= 1; i++) {
-        const struct entry *entry =
-            find(seen, key_of(line, INSTANT_QUARTER, (rest + i + QUARTER) % QUARTER));
-        if (entry && entry->source != record->source && entry->kind != kind) {
+        if (claim(find(seen, key_of(line, other, (rest + i + QUARTER) % QUARTER)),
+                  record->source)) {
             return true;
         }
     }
-    insert(seen, key_of(line, INSTANT_QUARTER, rest), record->source, kind);
-    return false;
+    if (!same) {
+        insert(seen, key_of(line, mine, rest), record);
+    }
+    return same;
+}
+
+/* The second of dmesg -T in the zone it prints, which a line of it may name. */
+static int64_t computed_second(const struct rg_stamp *stamp)
+{
+    return whole_second(stamp->usec) + (stamp->zoned ? stamp->east_min * 60 : 0);
+}
+
+static enum clocks clocks_of(const struct rg_stamp *stamp, bool boot)
+{
+    return boot                            ? CLOCKS_BOTH
+           : stamp->computed               ? CLOCKS_COMPUTED
+           : stamp->kind == RG_STAMP_LOCAL ? CLOCKS_LOCAL
+                                           : CLOCKS_UTC;
+}
+
+/* What lies beyond is compared with nothing, since no entry is there. */
+static uint32_t narrow(int64_t second)
+{
+    return (uint32_t)(second < 0 ? 0 : second > UINT32_MAX ? UINT32_MAX : second);
 }
 
 bool rg_seen_before(struct rg_seen *seen, const struct rg_log_record *record)
 {
-    uint64_t line = hash_line(record);
     const struct rg_stamp *stamp = &record->stamp;
-    bool boot_only = stamp->kind == RG_STAMP_BOOT;
-    if (boot_only || record->second.kind == RG_STAMP_BOOT) {
-        int64_t usec = boot_only ? stamp->usec : record->second.usec;
-        if (seen_at_boot(seen, record, line, usec)) {
-            return true;
-        }
-    }
-    if (boot_only) {
-        return seen_across(seen, record, line, INSTANT_BOOT_SECOND, whole_second(stamp->usec));
-    }
     if (stamp->kind == RG_STAMP_NONE) {
         return false;
     }
-    enum instant kind = stamp->computed                 ? INSTANT_COMPUTED
-                        : stamp->kind == RG_STAMP_LOCAL ? INSTANT_LOCAL
-                                                        : INSTANT_UTC;
-    int64_t second = whole_second(stamp->usec);
-    return seen_at_wall(seen, record, line, kind, second) ||
-           seen_across(seen, record, line, kind, second);
+    struct line line = {.hash = hash_line(record), .as.source = (uint16_t)record->source};
+    bool boot = stamp->kind == RG_STAMP_BOOT || record->second.kind == RG_STAMP_BOOT;
+    bool same = false;
+    if (boot) {
+        int64_t usec = stamp->kind == RG_STAMP_BOOT ? stamp->usec : record->second.usec;
+        same = seen_at_boot(seen, record, line.hash, usec);
+        line.as.second = narrow(whole_second(usec));
+    }
+    if (stamp->kind != RG_STAMP_BOOT) {
+        bool local = stamp->kind == RG_STAMP_LOCAL;
+        line.wall = stamp->computed ? computed_second(stamp) : whole_second(stamp->usec);
+        line.clocks = clocks_of(stamp, boot);
+        line.as.east_min = local ? 0 : stamp->zoned ? stamp->east_min : EAST_UNKNOWN;
+        line.as.second = boot ? line.as.second : narrow(line.wall);
+        same |= seen_at_wall(seen, record, line.hash,
+                             (enum instant)instants[clocks_of(stamp, false)], line.wall);
+    }
+    return seen_across(seen, &line) || same;
 }

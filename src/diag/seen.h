@@ -20,10 +20,11 @@ int rg_seen_new(struct rg_seen **ret_seen, struct rg_error *err);
 void rg_seen_free(struct rg_seen *seen);
 
 /*
- * True when this line of this node was met before; remembers it else. The same seconds since the
- * same boot and text are the same line; so are, from another source, the same text at the same
- * second of a wall clock. Clocks of different kinds are compared once two lines of the sources
- * agree on the difference between them.
+ * True when another source has this line of this node, and for the same seconds since the same boot
+ * the same source, too; remembers it. What a source says more often than another counts as often as
+ * the former says it. The same seconds since boot are the same line; so are the same second of a
+ * wall clock, seconds of dmesg -T and of a wall clock that are near each other, and instants of
+ * other clocks once two lines of the sources agree on the difference between them.
  */
 bool rg_seen_before(struct rg_seen *seen, const struct rg_log_record *record);
 

@@ -359,7 +359,9 @@ size_t rg_stamp_read_iso(struct span text, struct rg_stamp *ret_stamp)
         .kind = zoned ? RG_STAMP_UTC : RG_STAMP_LOCAL,
         .usec = (rg_days_from_date((int)year, (int)month, (int)day) * DAY + seconds - east) * USEC +
                 usec,
-        .computed = comma};
+        .computed = comma,
+        .zoned = zoned,
+        .east_min = (int16_t)(east / 60)};
     return finish(&cursor, text);
 }
 

@@ -162,12 +162,174 @@ static void wall_clocks_of_two_kinds_agree_to_the_second_but_for_the_zone(void *
     }
 }
 
-/* dmesg -T is off by what the host slept: its wall clock is compared with none. */
-static void a_computed_clock_is_no_wall_clock(void **state)
+/* dmesg -T, which does not say its zone. */
+static bool computed(rg_source_id source, int64_t second, const char *text)
+{
+    return before(source, RG_STAMP_LOCAL, second * 1000000, true, text);
+}
+
+static bool in_seoul(rg_source_id source, int64_t second, const char *text)
+{
+    struct rg_log_record record = {
+        .node = 1,
+        .source = source,
+        .stamp = {.kind = RG_STAMP_UTC, .usec = second * 1000000, .zoned = true, .east_min = 540},
+        .text = rg_span_text(text)};
+    return rg_seen_before(seen, &record);
+}
+
+static void a_zone_that_no_line_states_is_not_guessed_for_a_computed_clock(void **state)
 {
     assert_false(at_utc(1, 1795962611, "Lustre: a"));
-    assert_false(
-        before(2, RG_STAMP_LOCAL, (1795962611 + INT64_C(9) * 3600) * 1000000, true, "Lustre: a"));
+    assert_false(computed(2, 1795962611 + 9 * 3600, "Lustre: a"));
+    /* Two lines tell it. */
+    assert_false(at_utc(1, 1795962621, "Lustre: b"));
+    assert_true(computed(2, 1795962621 + 9 * 3600, "Lustre: b"));
+}
+
+/* It is off by what the host slept and by what its clock was set. */
+static void a_computed_clock_is_near_the_wall_clock(void **state)
+{
+    for (int off = -200; off <= 200; off += 10) {
+        for (int first = 0; first < 2; first++) {
+            char text[32];
+            snprintf(text, sizeof(text), "Lustre: %d %d", off, first);
+            rg_source_id log = (rg_source_id)(1000 + 2 * (200 + off) + first);
+            int64_t second = INT64_C(1795962611) + 100000 * (off + first);
+            assert_false(first ? computed(log + 1, second + off, text)
+                               : at_local(log, second, text));
+            bool near = off >= -180 && off <= 180;
+            assert_int_equal(
+                first ? at_local(log, second, text) : computed(log + 1, second + off, text), near);
+        }
+    }
+}
+
+static void a_computed_clock_is_of_the_zone_that_a_log_states(void **state)
+{
+    assert_false(in_seoul(1, 1795962611, "Lustre: a"));
+    assert_true(computed(2, 1795962611 + 9 * 3600 + 20, "Lustre: a"));
+    assert_false(computed(2, 1795962621, "Lustre: b"));
+    assert_false(in_seoul(1, 1795962621, "Lustre: b"));
+    assert_false(computed(2, 1795963611 + 9 * 3600, "Lustre: c"));
+    assert_true(in_seoul(1, 1795963611, "Lustre: c"));
+}
+
+/* As over months: slowly, until it is right when it is printed; and once by what a clock is set. */
+static void what_a_computed_clock_is_off_by_changes(void **state)
+{
+    static const int off[] = {500, 500, 470, 440, 400, 350, 300, 250, 200, 150, 100, 50, 20, 0, 0};
+    unsigned twice = 0;
+    for (size_t i = 0; i < sizeof(off) / sizeof(*off); i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "Lustre: %zu", i);
+        assert_false(at_local(1, 1795000000 + (int64_t)i * 86400, text));
+        twice += computed(2, 1795000000 + (int64_t)i * 86400 - off[i], text);
+    }
+    assert_int_equal(twice, 14); /* the first is too far off, until the second agrees */
+}
+
+static bool say(unsigned clock, rg_source_id source, int64_t second, const char *text)
+{
+    static int64_t usec; /* no two lines of a ring are of the same */
+    usec = (usec + 1) % 1000000;
+    return clock == 0   ? at_boot(source, second * 1000000 + usec, text)
+           : clock == 1 ? computed(source, second, text)
+           : clock == 2 ? at_local(source, second, text)
+           : clock == 3 ? in_seoul(source, second - 9 * 3600, text)
+                        : at_utc(source, second - 9 * 3600, text);
+}
+
+/* A text that one file has n times and another m times was said as often as in the one that has it
+ * more often: for each two clocks that are known to be near each other. */
+static void of_two_files_the_one_that_says_more_counts(void **state)
+{
+    static const unsigned pairs[][2] = {{1, 2}, {2, 1}, {2, 2}, {1, 3}, {3, 1}, {2, 3},
+                                        {3, 2}, {2, 4}, {4, 2}, {3, 4}, {1, 1}, {0, 1}};
+    static const int spaces[] = {0, 1, 7, 30, 1000};
+    rg_source_id source = 1;
+    for (size_t pair = 0; pair < sizeof(pairs) / sizeof(*pairs); pair++) {
+        for (unsigned n = 0; n <= 5; n++) {
+            for (unsigned m = 0; m <= 5; m++) {
+                for (size_t space = 0; space < sizeof(spaces) / sizeof(*spaces); space++) {
+                    bool near = (pairs[pair][0] == 1) != (pairs[pair][1] == 1) && pairs[pair][0];
+                    char text[64];
+                    snprintf(text, sizeof(text), "Lustre: %zu %u %u %d", pair, n, m, spaces[space]);
+                    unsigned count = 0;
+                    for (unsigned i = 0; i < n; i++) {
+                        count += !say(pairs[pair][0], source, 1795000000 + i * spaces[space], text);
+                    }
+                    for (unsigned i = 0; i < m; i++) {
+                        count += !say(pairs[pair][1], source + 1,
+                                      1795000000 + i * spaces[space] + near * 17, text);
+                    }
+                    assert_int_equal(count, n > m ? n : m);
+                    source += 2;
+                }
+            }
+        }
+    }
+}
+
+/* Of a third file, too. */
+static void of_three_files_the_one_that_says_most_counts(void **state)
+{
+    static const unsigned said[][3] = {{1, 2, 3}, {3, 2, 1}, {2, 2, 2}, {1, 3, 2}, {0, 1, 4}};
+    for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++) {
+        for (unsigned order = 0; order < 6; order++) {
+            static const unsigned orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                                 {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+            char text[32];
+            snprintf(text, sizeof(text), "Lustre: %zu %u", i, order);
+            unsigned count = 0, most = 0;
+            for (unsigned k = 0; k < 3; k++) {
+                unsigned which = orders[order][k];
+                for (unsigned j = 0; j < said[i][which]; j++) {
+                    count += !say(1 + which, which + 1, 1795000000 + j, text);
+                }
+                most = said[i][which] > most ? said[i][which] : most;
+            }
+            assert_int_equal(count, most);
+        }
+    }
+}
+
+static bool in_journal(uint32_t boot, int64_t booted, int64_t usec, const char *text)
+{
+    struct rg_log_record record = {.node = 1,
+                                   .source = 2,
+                                   .boot = boot,
+                                   .stamp = {.kind = RG_STAMP_UTC, .usec = booted * 1000000 + usec},
+                                   .second = {.kind = RG_STAMP_BOOT, .usec = usec},
+                                   .text = rg_span_text(text)};
+    return rg_seen_before(seen, &record);
+}
+
+/* A ring, and a journal of its boot and of the one before, which went the same way. */
+static void boots_that_say_the_same_are_others(void **state)
+{
+    static const char *const texts[] = {"Lustre: a", "Lustre: b", "Lustre: c", "Lustre: d"};
+    for (int i = 0; i < 4; i++) {
+        assert_false(at_boot(1, (100 + 10 * i) * INT64_C(1000000) + 77, texts[i]));
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_false(in_journal(1, 1795000000, (100 + 10 * i) * INT64_C(1000000) + 99, texts[i]));
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_true(in_journal(0, 1795900000, (100 + 10 * i) * INT64_C(1000000) + 77, texts[i]));
+    }
+}
+
+/* A boot that has another number until something tells which it is: but for its first second, in
+ * which every boot says the same. */
+static void the_same_microsecond_of_a_boot_that_is_not_yet_known(void **state)
+{
+    assert_false(at_boot(1, 999999, "Linux version"));
+    assert_false(at_boot(1, 1000000, "mlx5_core: Link down"));
+    assert_false(in_journal(7, 1795000000, 999999, "Linux version"));
+    assert_true(in_journal(7, 1795000000, 1000000, "mlx5_core: Link down"));
+    /* If the journal has it of two boots, it was said by two. */
+    assert_false(in_journal(8, 1795900000, 1000000, "mlx5_core: Link down"));
 }
 
 static void messages_and_then_the_ring(void **state)
@@ -277,7 +439,14 @@ int main(void)
         TEST(the_latest_of_more_lines_than_fit_are_remembered),
         TEST(wall_clocks_of_one_kind_agree_to_the_second),
         TEST(wall_clocks_of_two_kinds_agree_to_the_second_but_for_the_zone),
-        TEST(a_computed_clock_is_no_wall_clock),
+        TEST(a_zone_that_no_line_states_is_not_guessed_for_a_computed_clock),
+        TEST(a_computed_clock_is_near_the_wall_clock),
+        TEST(a_computed_clock_is_of_the_zone_that_a_log_states),
+        TEST(what_a_computed_clock_is_off_by_changes),
+        TEST(of_two_files_the_one_that_says_more_counts),
+        TEST(of_three_files_the_one_that_says_most_counts),
+        TEST(boots_that_say_the_same_are_others),
+        TEST(the_same_microsecond_of_a_boot_that_is_not_yet_known),
         TEST(messages_and_then_the_ring),
         TEST(clocks_may_be_off_by_two_seconds),
         TEST(the_difference_of_most_lines_is_believed),
