@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/host_at_start.h"
 #include "cli/notify.h"
+#include "cli/start.h"
 
 #include "base/log.h"
 #include "base/settings.h"
@@ -31,16 +32,19 @@
 void rg_cli_serve_help(struct rg_buf *out)
 {
     rg_buf_add_text(
-        out, "\nEvery directory below DIR whose name is a valid bucket name is a bucket; every "
-             "file in it is\nan object. The root account's credentials come from "
-             "RAILGATE_ROOT_ACCESS_KEY and\nRAILGATE_ROOT_SECRET_KEY (or a settings file).\n\n"
-             "Ready when GET /-/ready on the admin port answers 200; the same listener has "
-             "/-/live and\n/-/metrics. A service manager is told too (NOTIFY_SOCKET, as systemd's "
-             "Type=notify).\nSIGTERM and SIGINT finish the requests in progress and stop; SIGHUP "
-             "reopens the access log\nand reads the TLS certificate again.\n\n"
-             "Exit status: 0 after a stop, 2 when a setting is not valid, 1 when the start "
-             "failed otherwise.\n\nOptions, all also RAILGATE_NAME in the environment or `name = "
-             "value` in the file of --config:\n");
+        out,
+        "\nEvery directory below DIR whose name is a valid bucket name is a bucket; every "
+        "file in it is\nan object. The root account's credentials come from "
+        "RAILGATE_ROOT_ACCESS_KEY and\nRAILGATE_ROOT_SECRET_KEY (or a settings file).\n\n"
+        "Ready when GET /-/ready on the admin port answers 200; the same listener has "
+        "/-/live and\n/-/metrics. A service manager is told too (NOTIFY_SOCKET, as systemd's "
+        "Type=notify).\nSIGTERM and SIGINT finish the requests in progress and stop; SIGHUP "
+        "reopens the access log\nand reads the TLS certificate again.\n\n"
+        "A DIR that does not answer is waited for as long as storage-timeout, half a minute at "
+        "least; the\nlog and the service manager are told, and SIGTERM ends it.\n\n"
+        "Exit status: 0 after a stop, 2 when a setting is not valid, 1 when the start "
+        "failed otherwise.\n\nOptions, all also RAILGATE_NAME in the environment or `name = "
+        "value` in the file of --config:\n");
     rg_settings_help(out);
 }
 
@@ -113,6 +117,11 @@ static void bound_allocator(void)
     (void)mallopt(M_TRIM_THRESHOLD, 1 << 20);
 }
 
+static void cleanup_start(struct rg_start **start)
+{
+    rg_start_end(*start);
+}
+
 /* Everything between a valid command line and the exit. */
 static int serve(const struct rg_settings *settings, const char *root, struct rg_error *err)
 {
@@ -126,12 +135,15 @@ static int serve(const struct rg_settings *settings, const char *root, struct rg
     }
     RG_CLEANUP(rg_host_at_start_free)
     struct rg_host_at_start *host = rg_host_at_start_examine(settings);
+    RG_CLEANUP(cleanup_start) struct rg_start *start = NULL;
     struct rg_store *store;
     RG_BUF(summary, SUMMARY_BYTES_MAX);
-    rc = rg_store_posix_open(root, settings, &store, &summary, err);
+    rc = rg_start_begin(root, settings, &start, err);
+    rc = rc < 0 ? rc : rg_store_posix_open(root, settings, &store, &summary, err);
     if (rc < 0) {
         return rc;
     }
+    rg_start_goes_on(start);
     struct rg_gateway *gateway;
     bool in_use;
     rc = rg_gateway_open(settings, store, &gateway, &in_use, err);
@@ -142,6 +154,7 @@ static int serve(const struct rg_settings *settings, const char *root, struct rg
         rg_store_close(store);
         return rc;
     }
+    int caught = rg_start_end(RG_TAKE(start));
     tell_host(gateway, host);
     rg_log_info("store.open", rg_buf_text(&summary), RG_FIELD_TEXT("root", root));
     rg_log_info("gateway.ready", "serving",
@@ -152,7 +165,7 @@ static int serve(const struct rg_settings *settings, const char *root, struct rg
                 RG_FIELD_TEXT("version", RG_VERSION));
     rg_cli_notify("READY=1");
 
-    int caught = wait_for_stop(gateway, &signals);
+    caught = caught ? caught : wait_for_stop(gateway, &signals);
     rg_log_info("gateway.drain", "finishing the requests in progress",
                 RG_FIELD_TEXT("signal", strsignal(caught)));
     rg_cli_notify("STOPPING=1");

@@ -38,12 +38,14 @@ def alive(request):
 
 @pytest.fixture
 def start(tmp_path_factory):
-    """start(option, ..., tree=DIR): a gateway of the test's own, stopped and examined at its end."""
+    """start(option, ..., tree=DIR): a gateway of the test's own, stopped and examined at its end. With
+    ready=False nothing is waited for."""
     started = []
 
-    def start_one(*options, tree=None, **how):
+    def start_one(*options, tree=None, ready=True, **how):
         one = gateways.Gateway(tree or tmp_path_factory.mktemp("tree"), options, **how)
-        started.append(one.start())
+        (one.start if ready else one.begin)()
+        started.append(one)
         return one
 
     yield start_one

@@ -68,9 +68,9 @@ class Gateway:
         """For those who start it as somebody else."""
         return words
 
-    def start(self, timeout=60):
+    def begin(self):
+        """Starts it, on a tree that is there, and waits for nothing."""
         os.makedirs(OUT, exist_ok=True)
-        os.makedirs(self.tree, exist_ok=True)
         words = [BINARY, "serve", "--address", "127.0.0.1", "--port", "0", "--admin-port", "0"]
         words += ["--log-format", "json", *self.options, "posix", self.tree]
         environment = clean_environment(
@@ -81,6 +81,13 @@ class Gateway:
             self.process = subprocess.Popen(
                 self.command(words), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
+        return self
+
+    def start(self, timeout=60):
+        os.makedirs(self.tree, exist_ok=True)
+        return self.begin().wait_until_ready(timeout)
+
+    def wait_until_ready(self, timeout=60):
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for line in self.log_lines():

@@ -21,7 +21,7 @@ import data
 import gateway as gateways
 import raw
 import soak
-from test_trouble import health, seconds_of, settle, until
+from test_trouble import health, seconds_of, settle, until, wait_for_event
 from trouble import troubled_mount
 
 MIB = 1 << 20
@@ -495,3 +495,20 @@ def test_a_mount_in_the_tree_is_frozen(start, tmp_path, filesystem, where):
         settle(gateway)
         assert raw.request(gateway, "PUT", f"/{where}/k", body=NEW).status == 200
         gateway.stop()
+
+
+@pytest.mark.parametrize("filesystem", FREEZABLE)
+def test_a_start_on_a_frozen_tree(start, tmp_path, filesystem):
+    """The kernel lets go of nobody who waits there, yet the gateway ends when it is asked to."""
+    point = str(tmp_path / "mnt")
+    with mounted_at(point, tmp_path / "disk.img", filesystem):
+        with frozen(point):
+            gateway = start(tree=point, ready=False)
+            assert gateway.tree in wait_for_event(gateway, "start.waits")["message"]
+            gateway.stop()
+            assert not gateway.events("gateway.ready")
+            again = start(tree=point, ready=False)
+            wait_for_event(again, "start.waits")
+        again.wait_until_ready()
+        assert raw.request(again, "PUT", "/bucket").status == 200
+        again.stop()

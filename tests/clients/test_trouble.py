@@ -6,6 +6,8 @@ import errno
 import http.client
 import json
 import os
+import signal
+import socket
 import subprocess
 import threading
 import time
@@ -156,6 +158,15 @@ def until(gateway, condition, seconds=20):
         assert time.monotonic() < deadline, health(gateway)
         time.sleep(0.1)
     return health(gateway)
+
+
+def wait_for_event(gateway, name, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not gateway.events(name):
+        assert gateway.process.poll() is None or gateway.events(name), gateway.log()
+        assert time.monotonic() < deadline, gateway.log()
+        time.sleep(0.05)
+    return gateway.events(name)[0]
 
 
 def test_the_health_page_names_what_hangs(patient):
@@ -317,3 +328,72 @@ def test_a_slow_answer_is_not_kept_alive_for_a_hung_mount(patient, source, opera
     answer = raw.request(gateway, "GET", target)
     assert answer.status == 404 or answer.body in (OLD, NEW), answer
     check(gateway)
+
+
+# ---- Starts ----
+
+class Manager:
+    """A service manager's end of the socket that a gateway tells its state."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.settimeout(60)
+        self.name = f"@rg-trouble-{os.getpid()}-{id(self)}"
+        self.socket.bind("\0" + self.name[1:])
+
+    def told(self, begins):
+        """The first message from here on that begins so."""
+        while True:
+            message = self.socket.recv(65536).decode()
+            if message.startswith(begins):
+                return message
+
+
+@pytest.fixture
+def manager():
+    one = Manager()
+    yield one
+    one.socket.close()
+
+
+@pytest.mark.parametrize("operation", ["getattr", "mkdir", "setxattr"])
+def test_a_start_waits_for_a_tree_that_hangs(start, tmp_path, manager, operation):
+    """It says so, also to a service manager, which is asked for time, and goes on when the tree does."""
+    with troubled_mount(str(tmp_path), str(tmp_path / "tree")) as trouble:
+        trouble.begin(operation)
+        gateway = start(tree=tmp_path / "tree", ready=False, environment={"NOTIFY_SOCKET": manager.name})
+        said = wait_for_event(gateway, "start.waits")
+        assert said["level"] == "warn" and said["root"] == gateway.tree and said["seconds"] >= 5
+        assert f"{gateway.tree} has not answered for" in said["message"]
+        state = manager.told("STATUS=")
+        assert gateway.tree in state and "EXTEND_TIMEOUT_USEC=" in state
+        assert trouble.met() and not gateway.events("gateway.ready")
+        trouble.end()
+        gateway.wait_until_ready()
+        assert manager.told("STATUS=\n" if False else "READY=1") == "READY=1"
+        assert raw.request(gateway, "PUT", "/bucket").status == 200
+        gateway.stop()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_start_on_a_tree_that_hangs_is_stopped(start, tmp_path, manager, sent):
+    with troubled_mount(str(tmp_path), str(tmp_path / "tree")) as trouble:
+        trouble.begin("getattr")
+        gateway = start(tree=tmp_path / "tree", ready=False, environment={"NOTIFY_SOCKET": manager.name})
+        wait_for_event(gateway, "start.waits")
+        gateway.stop(sent)
+        assert "before it served" in gateway.events("gateway.stop")[0]["message"]
+        assert manager.told("STOPPING=1")
+        assert trouble.met() and not gateway.events("gateway.ready")
+
+
+def test_a_start_on_a_tree_that_hangs_is_given_up(start, tmp_path, manager):
+    """With an error that names it; a limit of less than half a minute is none."""
+    with troubled_mount(str(tmp_path), str(tmp_path / "tree")) as trouble:
+        trouble.begin("mkdir")
+        gateway = start("--storage-timeout", "1s", tree=tmp_path / "tree", ready=False,
+                        environment={"NOTIFY_SOCKET": manager.name})
+        assert gateway.process.wait(120) == 1
+        assert f"The start is given up: {gateway.tree} has not answered for 30 s" in gateway.log()
+        assert gateway.events("start.waits")[0]["limit_seconds"] == 30
+        assert gateway.tree in manager.told("STATUS=Not started")
