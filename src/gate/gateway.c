@@ -199,7 +199,11 @@ static void sample(void *context, struct rg_metrics_sample *ret_sample)
     ret_sample->planes = gateway->planes;
     ret_sample->host = atomic_load(&gateway->host);
     ret_sample->version = RG_VERSION;
-    ret_sample->sweeps = rg_sweeper_passes(gateway->sweeper);
+    struct rg_sweeper_counters sweeper;
+    rg_sweeper_count(gateway->sweeper, &sweeper);
+    ret_sample->sweeps = sweeper.passes;
+    ret_sample->sweeps_left = sweeper.left;
+    ret_sample->store.sweep_failures += sweeper.failures;
     ret_sample->access_log_failures =
         gateway->access_log ? rg_access_log_failures(gateway->access_log) : 0;
     ret_sample->started_seconds =
@@ -281,8 +285,11 @@ static int open_all(struct rg_gateway *gateway, struct rg_error *err)
     rc = rc < 0 ? rc : open_listener(gateway, err);
     rc = rc < 0 ? rc : open_admin(gateway, err);
     if (rc == 0 && settings->sweep_interval > 0) {
-        rc = rg_sweeper_start(gateway->store, (uint64_t)settings->sweep_interval, &gateway->sweeper,
-                              err);
+        const struct rg_sweeper_config sweeper = {
+            .interval_ms = (uint64_t)settings->sweep_interval,
+            .patience_ms = (uint64_t)settings->storage_timeout,
+        };
+        rc = rg_sweeper_start(gateway->store, &sweeper, &gateway->sweeper, err);
     }
     if (rc == 0) {
         /* One line tells what the machine has, so that nobody need guess why bytes go by HTTP. Not

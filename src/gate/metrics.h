@@ -39,6 +39,7 @@ struct rg_metrics_sample {
     struct rg_planes *planes; /* NULL: none */
     const char *host;         /* JSON of rg_gateway_set_host, borrowed; NULL: none */
     uint64_t sweeps;
+    unsigned sweeps_left;
     uint64_t probe_failures;
     double probe_hang_seconds;
     bool table_well; /* the table of mounts can be read */

@@ -299,7 +299,7 @@ struct rg_store_ops {
     int (*probe_mount)(struct rg_store *store, const char *path, struct rg_store_memory *memory,
                        struct rg_error *err);
     int (*probe)(struct rg_store *store, struct rg_store_memory *memory, struct rg_error *err);
-    int (*sweep)(struct rg_store *store, struct rg_error *err);
+    int (*sweep)(struct rg_store *store, struct span bucket, struct rg_error *err);
 };
 
 struct rg_store {
@@ -667,10 +667,14 @@ static inline int rg_store_probe_mount(struct rg_store *store, const char *path,
     return store->ops->probe_mount(store, path, memory, err);
 }
 
-/* One pass over leftovers: expired uploads, temporaries and sidecars without an owner. */
-static inline int rg_store_sweep(struct rg_store *store, struct rg_error *err)
+/*
+ * One pass over the leftovers in a bucket: expired uploads, temporaries and sidecars without an
+ * owner. An empty name: what was left beside the buckets. It takes as long as there is much to look
+ * at. One that was deleted meanwhile has none.
+ */
+static inline int rg_store_sweep(struct rg_store *store, struct span bucket, struct rg_error *err)
 {
-    return store->ops->sweep(store, err);
+    return store->ops->sweep(store, bucket, err);
 }
 
 #endif

@@ -330,6 +330,39 @@ def test_a_slow_answer_is_not_kept_alive_for_a_hung_mount(patient, source, opera
     check(gateway)
 
 
+def test_a_bucket_that_takes_no_writes_is_left_by_the_sweeper(start, tmp_path):
+    """The other buckets are swept meanwhile; it is, too, when it can be."""
+    (tmp_path / "tree").mkdir()
+    with troubled_mount(str(tmp_path), str(tmp_path / "tree" / "mounted")) as trouble:
+        first = start(tree=tmp_path / "tree")
+        assert raw.request(first, "PUT", "/other").status == 200
+        for bucket in ("mounted", "other"):
+            assert raw.request(first, "PUT", f"/{bucket}/k", body=OLD).status == 200
+        first.stop()
+        left = [tmp_path / "tree" / bucket / ".railgate" / "tmp" / f".railgate-tmp-{'0' * 32}"
+                for bucket in ("mounted", "other")]
+        for path in left:
+            path.write_bytes(b"by a crash")
+        trouble.begin("unlink")
+        gateway = start("--storage-timeout", "1s", "--temp-expiry", "1s", "--sweep-interval", "1s",
+                        tree=tmp_path / "tree")
+        deadline = time.monotonic() + 60
+        while left[1].exists():
+            assert time.monotonic() < deadline, gateway.log()
+            time.sleep(0.1)
+        said = wait_for_event(gateway, "sweep.left")
+        assert said["bucket"] == "mounted"
+        assert trouble.waiting() == 1 and gateway.metric("railgate_sweeps_left") >= 1
+        left[1].write_bytes(b"by another")
+        while left[1].exists():
+            assert time.monotonic() < deadline + 60, gateway.log()
+            time.sleep(0.1)
+        trouble.end()
+        assert wait_for_event(gateway, "sweep.back")["bucket"] == "mounted"
+        assert not left[0].exists()
+        gateway.stop()
+
+
 # ---- Starts ----
 
 class Manager:

@@ -708,7 +708,7 @@ int rg_posix_current_etag(struct rg_posix_bucket *bucket, const struct rg_posix_
 
 /* ---- Sweeping (sweep.c) ---- */
 
-int rg_posix_sweep(struct rg_store *store, struct rg_error *err);
+int rg_posix_sweep(struct rg_store *store, struct span bucket, struct rg_error *err);
 
 /* ---- Uploads (upload.c) ---- */
 

@@ -450,10 +450,10 @@ static bool has_state(struct rg_posix_bucket *bucket)
     return faccessat(bucket->fd, RG_POSIX_STATE_DIR, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void sweep_bucket(struct rg_posix *posix, const char *name, struct rg_error *first)
+static void sweep_bucket(struct rg_posix *posix, struct span name, struct rg_error *ret_first)
 {
     rg_autobucket bucket = NULL;
-    if (rg_posix_bucket_get(posix, rg_span_text(name), &bucket, NULL) || !has_state(bucket)) {
+    if (rg_posix_bucket_get(posix, name, &bucket, NULL) || !has_state(bucket)) {
         return; /* deleted meanwhile */
     }
     struct sweep sweep = {.posix = posix, .bucket = bucket, .first = RG_ERROR_INIT};
@@ -464,12 +464,10 @@ static void sweep_bucket(struct rg_posix *posix, const char *name, struct rg_err
     } else {
         atomic_fetch_add(&posix->sweep_failures, 1);
     }
-    if (first->code == RG_OK) {
-        *first = sweep.first;
-    }
+    *ret_first = sweep.first;
 }
 
-/* What a crash left there while names of buckets were made durable. */
+/* What a crash left there while names of buckets were made durable, or the mount was probed. */
 static void sweep_root(struct rg_posix *posix, struct rg_error *ret_first)
 {
     struct sweep sweep = {.posix = posix, .first = RG_ERROR_INIT};
@@ -477,25 +475,21 @@ static void sweep_root(struct rg_posix *posix, struct rg_error *ret_first)
     if (!posix->root_mount->dir_fsync) {
         sweep_hidden_of(&sweep, posix->root);
     }
+    int fd = openat(posix->root, RG_POSIX_STATE_DIR "/tmp",
+                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) {
+        each(&sweep, fd, sweep_hidden);
+    }
     *ret_first = sweep.first;
 }
 
-int rg_posix_sweep(struct rg_store *store, struct rg_error *err)
+int rg_posix_sweep(struct rg_store *store, struct span bucket, struct rg_error *err)
 {
-    struct rg_posix *posix = rg_posix_of(store);
-    rg_autofree struct rg_bucket_info *buckets = NULL;
-    size_t count = 0;
-    int rc = rg_posix_bucket_list(store, &buckets, &count, err);
-    if (rc) {
-        atomic_fetch_add(&posix->sweep_failures, 1);
-        return rc;
-    }
     struct rg_error first = RG_ERROR_INIT;
-    sweep_root(posix, &first);
-    for (size_t i = 0; i < count; i++) {
-        if (!buckets[i].hangs) {
-            sweep_bucket(posix, buckets[i].name, &first);
-        }
+    if (bucket.len == 0) {
+        sweep_root(rg_posix_of(store), &first);
+    } else {
+        sweep_bucket(rg_posix_of(store), bucket, &first);
     }
     if (first.code == RG_OK) {
         return 0;

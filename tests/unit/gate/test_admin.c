@@ -51,11 +51,49 @@ static int probe(struct rg_store *store, struct rg_store_memory *memory, struct 
                : 0;
 }
 
-static int sweep(struct rg_store *store, struct rg_error *err)
+/* Of the buckets one may hang, and is swept as often as it is counted here. */
+#define BUCKETS 12u
+
+static _Atomic bool sweep_hangs;
+static _Atomic unsigned hanging_from; /* of the buckets by number, */
+static _Atomic unsigned hanging_to;   /* before this one */
+static _Atomic unsigned swept[BUCKETS];
+static _Atomic bool list_fails;
+
+static int sweep(struct rg_store *store, struct span bucket, struct rg_error *err)
 {
     (void)store;
+    (void)err;
     atomic_fetch_add(&sweeps, 1);
-    return atomic_load(&behaviour) == FAILS ? rg_fail(err, RG_STORAGE_FAULT) : 0;
+    if (bucket.len == 0) {
+        return 0;
+    }
+    uint64_t number;
+    assert_true(rg_span_starts(bucket, RG_SPAN_LITERAL("bucket-")));
+    assert_true(rg_span_to_u64(rg_span_skip(bucket, 7), &number));
+    atomic_fetch_add(&swept[number], 1);
+    while (atomic_load(&sweep_hangs) && number >= atomic_load(&hanging_from) &&
+           number < atomic_load(&hanging_to)) {
+        usleep(1000);
+    }
+    return 0;
+}
+
+static int list_buckets(struct rg_store *store, struct rg_bucket_info **ret_buckets,
+                        size_t *ret_count, struct rg_error *err)
+{
+    (void)store;
+    if (atomic_load(&list_fails)) {
+        return rg_fail(err, RG_STORAGE_FAULT);
+    }
+    struct rg_bucket_info *buckets = calloc(BUCKETS, sizeof *buckets);
+    assert_non_null(buckets);
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        snprintf(buckets[i].name, sizeof buckets[i].name, "bucket-%u", i);
+    }
+    *ret_buckets = buckets;
+    *ret_count = BUCKETS;
+    return 0;
 }
 
 /* What is mounted below: a change is seen once. */
@@ -113,6 +151,7 @@ static int probe_mount(struct rg_store *store, const char *path, struct rg_store
 
 static const struct rg_store_ops ops = {.probe = probe,
                                         .sweep = sweep,
+                                        .bucket_list = list_buckets,
                                         .mounts = mounts,
                                         .mounts_changed = mounts_changed,
                                         .probe_mount = probe_mount};
@@ -569,25 +608,124 @@ static void test_more_mounts_than_are_watched(void **state)
     assert_non_null(strstr(rg_buf_text(&answer.body), "\nrailgate_mounts_unwatched 7\n"));
 }
 
+static struct rg_sweeper *_Atomic left_sweeper; /* where leak checkers find it */
+
+static struct rg_sweeper_counters counters_of(struct rg_sweeper *sweeper)
+{
+    struct rg_sweeper_counters counters;
+    rg_sweeper_count(sweeper, &counters);
+    return counters;
+}
+
+static struct rg_sweeper *begin_sweeping(uint64_t patience_ms)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_sweeper *sweeper;
+    const struct rg_sweeper_config config = {.interval_ms = 20, .patience_ms = patience_ms};
+    atomic_store(&behaviour, WELL);
+    atomic_store(&sweeps, 0);
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        atomic_store(&swept[i], 0);
+    }
+    assert_int_equal(rg_sweeper_start(&store, &config, &sweeper, &err), 0);
+    return sweeper;
+}
+
+/* Until so many more passes are over. */
+static void await_passes(struct rg_sweeper *sweeper, unsigned more)
+{
+    uint64_t wanted = counters_of(sweeper).passes + more;
+    for (int i = 0; i < 60000 && counters_of(sweeper).passes < wanted; i++) {
+        usleep(1000);
+    }
+    assert_true(counters_of(sweeper).passes >= wanted);
+}
+
+static void await_sweeps(unsigned bucket, unsigned wanted)
+{
+    for (int i = 0; i < 60000 && atomic_load(&swept[bucket]) < wanted; i++) {
+        usleep(1000);
+    }
+    assert_true(atomic_load(&swept[bucket]) >= wanted);
+}
+
+static void await_left(struct rg_sweeper *sweeper, unsigned wanted)
+{
+    for (int i = 0; i < 60000 && counters_of(sweeper).left != wanted; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(counters_of(sweeper).left, wanted);
+}
+
 static void test_sweeper(void **state)
 {
     (void)state;
-    struct rg_error err = RG_ERROR_INIT;
-    struct rg_sweeper *sweeper;
-    atomic_store(&behaviour, WELL);
-    atomic_store(&sweeps, 0);
-    assert_int_equal(rg_sweeper_start(&store, 20, &sweeper, &err), 0);
-    for (int i = 0; i < 5000 && rg_sweeper_passes(sweeper) < 3; i++) {
-        usleep(1000);
-    }
-    assert_in_range(rg_sweeper_passes(sweeper), 3, 100);
+    struct rg_sweeper *sweeper = begin_sweeping(60000);
+    await_passes(sweeper, 3);
     assert_true(atomic_load(&sweeps) >= 3);
-    assert_true(rg_sweeper_stop(sweeper, 5000));
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        await_sweeps(i, 3);
+    }
+    assert_int_equal(counters_of(sweeper).failures, 0);
+    atomic_store(&list_fails, true);
+    await_passes(sweeper, 2);
+    assert_true(counters_of(sweeper).failures >= 1);
+    atomic_store(&list_fails, false);
+    assert_true(rg_sweeper_stop(sweeper, 60000));
     rg_sweeper_free(sweeper);
     unsigned before = atomic_load(&sweeps);
     usleep(60000);
     assert_int_equal(atomic_load(&sweeps), before);
     assert_true(rg_sweeper_stop(NULL, 0));
+}
+
+/* Those before and behind are swept, time and again; what hangs is not begun a second time. */
+static void test_sweeper_leaves_what_hangs(void **state)
+{
+    (void)state;
+    atomic_store(&hanging_from, 4);
+    atomic_store(&hanging_to, 7);
+    atomic_store(&sweep_hangs, true);
+    struct rg_sweeper *sweeper = begin_sweeping(50);
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        await_sweeps(i, i >= 4 && i < 7 ? 1 : 3);
+    }
+    await_left(sweeper, 3); /* on a busy machine another may be, too, for a while */
+    for (unsigned i = 4; i < 7; i++) {
+        assert_int_equal(atomic_load(&swept[i]), 1);
+    }
+    atomic_store(&sweep_hangs, false);
+    await_left(sweeper, 0);
+    await_sweeps(5, 2);
+    assert_true(rg_sweeper_stop(sweeper, 60000));
+    rg_sweeper_free(sweeper);
+}
+
+static unsigned count_swept(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        count += atomic_load(&swept[i]);
+    }
+    return count;
+}
+
+/* No more threads than there may be, and whoever stops learns that some are left. */
+static void test_sweeper_where_all_hang(void **state)
+{
+    (void)state;
+    atomic_store(&hanging_from, 0);
+    atomic_store(&hanging_to, BUCKETS);
+    atomic_store(&sweep_hangs, true);
+    struct rg_sweeper *sweeper = begin_sweeping(10);
+    for (int i = 0; i < 60000 && count_swept() < 8; i++) {
+        usleep(1000);
+    }
+    await_passes(sweeper, 3);
+    assert_int_equal(count_swept(), 8);
+    assert_false(rg_sweeper_stop(sweeper, 10));
+    atomic_store(&left_sweeper, sweeper); /* its threads end with the test */
+    atomic_store(&sweep_hangs, false);
 }
 
 int main(void)
@@ -606,6 +744,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_draining, start, stop),
         cmocka_unit_test(test_stop_while_hanging),
         cmocka_unit_test(test_sweeper),
+        cmocka_unit_test(test_sweeper_leaves_what_hangs),
+        cmocka_unit_test(test_sweeper_where_all_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,11 +33,22 @@ static int probe(struct rg_store *store, struct rg_store_memory *memory, struct 
     return 0;
 }
 
-static int sweep(struct rg_store *store, struct rg_error *err)
+static int sweep(struct rg_store *store, struct span bucket, struct rg_error *err)
+{
+    (void)store;
+    (void)bucket;
+    (void)err;
+    atomic_fetch_add(&sweeps, 1);
+    return 0;
+}
+
+static int list_buckets(struct rg_store *store, struct rg_bucket_info **ret_buckets,
+                        size_t *ret_count, struct rg_error *err)
 {
     (void)store;
     (void)err;
-    atomic_fetch_add(&sweeps, 1);
+    *ret_buckets = NULL;
+    *ret_count = 0;
     return 0;
 }
 
@@ -65,8 +76,11 @@ static int mounts(struct rg_store *store, struct rg_store_mount **ret_mounts, si
     return 0;
 }
 
-static const struct rg_store_ops ops = {
-    .probe = probe, .sweep = sweep, .counters = counters, .mounts = mounts};
+static const struct rg_store_ops ops = {.bucket_list = list_buckets,
+                                        .probe = probe,
+                                        .sweep = sweep,
+                                        .counters = counters,
+                                        .mounts = mounts};
 static struct rg_store store = {.ops = &ops, .place = "/mnt/test"};
 
 static struct rg_settings settings;

@@ -754,7 +754,7 @@ static void prepare_leftovers(struct tree *tree)
 
 static int act_sweep(struct tree *tree)
 {
-    return open_in_child(tree) || rg_store_sweep(tree->store, NULL);
+    return open_in_child(tree) || tree_sweep(tree, NULL);
 }
 
 static void check_sweep(struct tree *tree, bool finished)
@@ -823,7 +823,7 @@ static void test_killed_everywhere(void **state)
     }
     for (int i = 0; i < 2; i++) {
         sleep(2);
-        assert_int_equal(rg_store_sweep(tree->store, NULL), 0);
+        assert_int_equal(tree_sweep(tree, NULL), 0);
     }
     assert_int_equal(count_entries(tree, ".railgate/tmp"), 0);
     assert_int_equal(count_entries(tree, ".railgate/sidecar"), 0);

@@ -450,7 +450,7 @@ static void check_all(const char *mask, int os_errno)
     /* Where even the cleaning up failed, the sweeper does it. */
     for (int i = 0; i < 2; i++) {
         sleep(2);
-        assert_int_equal(rg_store_sweep(tree.store, NULL), 0);
+        assert_int_equal(tree_sweep(&tree, NULL), 0);
     }
     expect_no_leftovers(&tree, 0);
     tree_remove(&tree);

@@ -145,7 +145,7 @@ static void test_many_buckets_hang(void **state)
     assert_int_equal(atomic_load(&calls), 40);
     /* Nor does who sweeps. */
     struct rg_error err = RG_ERROR_INIT;
-    assert_int_equal(rg_store_sweep(tree.store, &err), 0);
+    assert_int_equal(tree_sweep(&tree, &err), 0);
     assert_int_equal(atomic_load(&calls), 40);
     let_go();
     list_until_none_hangs(&tree, 40);

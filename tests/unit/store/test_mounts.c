@@ -232,7 +232,7 @@ static void check_mount_inside(const char *mask)
         assert_true(count_entries(&tree, ".railgate/strays") > 0);
         write_file(&tree, "mnt/.railgate-tmp-left", "by a crash");
         sleep(2);
-        assert_int_equal(rg_store_sweep(tree.store, &err), 0);
+        assert_int_equal(tree_sweep(&tree, &err), 0);
         assert_false(path_exists(&tree, "mnt/.railgate-tmp-left"));
     }
     umount2(path_of(&tree, "mnt"), MNT_DETACH);

@@ -437,7 +437,7 @@ static void test_a_copy_that_hangs_is_given_up(void **state)
 static void sweep(struct tree *tree)
 {
     struct rg_error err = RG_ERROR_INIT;
-    if (rg_store_sweep(tree->store, &err)) {
+    if (tree_sweep(tree, &err)) {
         fail_msg("%s", err.message);
     }
 }
@@ -460,6 +460,8 @@ static void test_sweeping(void **state)
 
     write_file(tree, ".railgate/tmp/.railgate-tmp-old", "left by a crash");
     write_file(tree, ".railgate/tmp/.railgate-tmp-held", "of another gateway");
+    assert_int_equal(mkdir(path_of(tree, "../.railgate/tmp/.railgate-tmp-probe"), 0755), 0);
+    write_file(tree, "../.railgate/tmp/.railgate-tmp-probe/x", "left by a start that was killed");
     assert_int_equal(mkdir(path_of(tree, ".railgate/tmp/.railgate-tmp-probe"), 0755), 0);
     write_file(tree, ".railgate/tmp/.railgate-tmp-probe/x", "left by a crash");
     assert_int_equal(mkdir(path_of(tree, ".railgate/strays"), 0755), 0);
@@ -473,6 +475,7 @@ static void test_sweeping(void **state)
     sleep(2);
     write_file(tree, ".railgate/tmp/.railgate-tmp-new", "just made");
     sweep(tree);
+    assert_false(path_exists(tree, "../.railgate/tmp/.railgate-tmp-probe"));
     assert_false(path_exists(tree, ".railgate/tmp/.railgate-tmp-old"));
     assert_false(path_exists(tree, ".railgate/uploads/.railgate-tmp-old"));
     assert_false(path_exists(tree, ".railgate/tmp/.railgate-tmp-probe"));
@@ -484,7 +487,7 @@ static void test_sweeping(void **state)
     close(held);
     struct rg_store_counters counters;
     rg_store_counters(tree->store, &counters);
-    assert_int_equal(counters.swept_temporaries, 4);
+    assert_int_equal(counters.swept_temporaries, 5);
     assert_int_equal(counters.swept_uploads, 0);
     assert_int_equal(counters.sweep_failures, 0);
 

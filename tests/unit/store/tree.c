@@ -103,6 +103,18 @@ void tree_remove(struct tree *tree)
     free(tree->base);
 }
 
+int tree_sweep(struct tree *tree, struct rg_error *err)
+{
+    rg_autofree struct rg_bucket_info *buckets = NULL;
+    size_t count = 0;
+    int rc = rg_store_bucket_list(tree->store, &buckets, &count, err);
+    rc = rc ? rc : rg_store_sweep(tree->store, RG_SPAN_EMPTY, err);
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        rc = buckets[i].hangs ? 0 : rg_store_sweep(tree->store, text(buckets[i].name), err);
+    }
+    return rc;
+}
+
 int tree_setup(void **state)
 {
     struct tree *tree = calloc(1, sizeof *tree);

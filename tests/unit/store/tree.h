@@ -32,6 +32,9 @@ void tree_open(struct tree *tree); /* and makes BUCKET */
 void tree_close(struct tree *tree);
 void tree_remove(struct tree *tree);
 
+/* A pass over all buckets, as a gateway makes it. */
+int tree_sweep(struct tree *tree, struct rg_error *err);
+
 /* cmocka set-up and tear-down with the file system and mask of the command line. */
 int tree_setup(void **state);
 int tree_teardown(void **state);
