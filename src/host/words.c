@@ -5,6 +5,8 @@
 
 #include "base/checked.h"
 
+#include <stdio.h>
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
@@ -143,24 +145,6 @@ bool rg_words_signed(struct span text, int64_t *ret_number)
     return true;
 }
 
-static bool suffix_shift(struct span suffix, unsigned *ret_shift)
-{
-    static const char letters[] = "KMGTPE";
-    *ret_shift = 0;
-    if (suffix.len == 0 || rg_span_is_nocase(suffix, "b")) {
-        return true;
-    }
-    for (unsigned i = 0; letters[i]; i++) {
-        if ((suffix.ptr[0] & ~0x20) == letters[i]) {
-            struct span after = rg_span_skip(suffix, 1);
-            *ret_shift = 10 * (i + 1);
-            return after.len == 0 || rg_span_is_nocase(after, "b") ||
-                   rg_span_is_nocase(after, "ib");
-        }
-    }
-    return false;
-}
-
 bool rg_words_bytes(struct span text, uint64_t *ret_bytes)
 {
     text = trim(text);
@@ -168,17 +152,18 @@ bool rg_words_bytes(struct span text, uint64_t *ret_bytes)
         *ret_bytes = RG_WORDS_UNLIMITED;
         return true;
     }
-    size_t digits = 0;
-    while (digits < text.len && text.ptr[digits] >= '0' && text.ptr[digits] <= '9') {
-        digits++;
+    /* "64 MB" is written too, where settings have "64m" or "64MiB". */
+    char plain[32];
+    struct span unit = text;
+    while (unit.len && unit.ptr[0] >= '0' && unit.ptr[0] <= '9') {
+        unit = rg_span_skip(unit, 1);
     }
-    uint64_t number;
-    unsigned shift;
-    if (digits == 0 || !rg_span_to_u64(rg_span_head(text, digits), &number) ||
-        !suffix_shift(trim(rg_span_skip(text, digits)), &shift) ||
-        !rg_mul_checked(number, (uint64_t)1 << shift, &number)) {
-        return false;
+    struct span digits = rg_span_head(text, text.len - unit.len);
+    unit = trim(unit);
+    if (unit.len && unit.len <= 2 && (unit.ptr[unit.len - 1] | 0x20) == 'b') {
+        unit.len--;
     }
-    *ret_bytes = number;
-    return true;
+    int len = snprintf(plain, sizeof plain, "%.*s%.*s", RG_SPAN_ARG(digits), RG_SPAN_ARG(unit));
+    return digits.len && (size_t)len < sizeof plain &&
+           rg_span_to_size(rg_span_text(plain), ret_bytes);
 }

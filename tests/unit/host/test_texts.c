@@ -35,9 +35,23 @@ static void sizes(void **state)
                 {"64MiB", 64 << 20},
                 {" 12 ", 12},
                 {"16kB", 16384},
+                {"3 tb", 3ULL << 40},
+                {"7b", 7},
+                {"7 B", 7},
+                {"1PiB", 1ULL << 50},
                 {"infinity", RG_WORDS_UNLIMITED},
                 {"max", RG_WORDS_UNLIMITED}};
-    static const char *const bad[] = {"", "K", "-1", "1.5G", "16X", "99999999999999999999", "20E"};
+    static const char *const bad[] = {"",
+                                      "K",
+                                      "-1",
+                                      "1.5G",
+                                      "16X",
+                                      "20E",
+                                      "1bb",
+                                      "64 KiBs",
+                                      "64 k b",
+                                      "99999999999999999999",
+                                      "0000000000000000000000000000000000001"};
     uint64_t bytes;
     for (size_t i = 0; i < RG_ARRAY_LENGTH(good); i++) {
         assert_true(rg_words_bytes(rg_span_text(good[i].text), &bytes));
