@@ -9,6 +9,7 @@
 #include "host/check.h"
 #include "host/examine.h"
 #include "host/report.h"
+#include "host/unjudged.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -87,11 +88,11 @@ void rg_cli_doctor_help(struct rg_buf *out)
 
 /* ---- Explaining ---- */
 
-static void add_profiles(const struct rg_check *check, struct rg_buf *out)
+static void add_profiles(unsigned profiles, struct rg_buf *out)
 {
     bool all = true;
     for (int profile = RG_PROFILE_ANY + 1; profile < RG_PROFILE_COUNT; profile++) {
-        all &= (check->profiles >> profile & 1) != 0;
+        all &= (profiles >> profile & 1) != 0;
     }
     if (all) {
         rg_buf_add_text(out, "every role");
@@ -99,7 +100,7 @@ static void add_profiles(const struct rg_check *check, struct rg_buf *out)
     }
     const char *separator = "";
     for (int profile = RG_PROFILE_ANY + 1; profile < RG_PROFILE_COUNT; profile++) {
-        if (check->profiles >> profile & 1) {
+        if (profiles >> profile & 1) {
             rg_buf_addf(out, "%s%s", separator, rg_profile_name((enum rg_profile)profile));
             separator = ", ";
         }
@@ -146,8 +147,15 @@ static int explain(const char *id)
     RG_BUF(text, TEXT_BYTES_MAX);
     rg_buf_addf(&text, "%s: %s\nGroup: %s. Needed by: ", check->id, check->title,
                 rg_group_title(check->group));
-    add_profiles(check, &text);
-    rg_buf_add_text(&text, ".\n\n");
+    add_profiles(check->profiles, &text);
+    rg_buf_add_text(&text, ".\n");
+    unsigned standing = rg_unjudged_profiles(check);
+    if (standing) {
+        rg_buf_add_text(&text, "Not well where it cannot be judged: ");
+        add_profiles(standing, &text);
+        rg_buf_add_text(&text, standing & RG_FOR(ANY) ? "; and where no role is named.\n" : ".\n");
+    }
+    rg_buf_add_char(&text, '\n');
     add_wrapped(check->why, &text);
     return rg_cli_print(&text);
 }

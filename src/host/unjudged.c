@@ -38,6 +38,17 @@ static const struct need needs[] = {
     {"AI-ENV", RG_FOR_AISTOR, "AI-BUILD"},
 };
 
+unsigned rg_unjudged_profiles(const struct rg_check *check)
+{
+    unsigned profiles = 0;
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(needs); i++) {
+        if (strcmp(needs[i].check, check->id) == 0) {
+            profiles |= needs[i].profiles;
+        }
+    }
+    return profiles & ((1u << RG_PROFILE_COUNT) - 1);
+}
+
 static enum rg_verdict verdict_of(const struct rg_findings *findings, const char *id)
 {
     return rg_findings_verdict(findings, rg_check_find(id));

@@ -17,4 +17,7 @@
 int rg_unjudged(const struct rg_host_facts *facts, const struct rg_findings *findings,
                 json_t **ret_unjudged);
 
+/* The profiles that stand on this check, as bits 1 << enum rg_profile. */
+unsigned rg_unjudged_profiles(const struct rg_check *check);
+
 #endif

@@ -2,6 +2,7 @@
 well nor bad, what is usual is no warning, and each role is judged for what it uses."""
 
 import json
+import re
 
 import pytest
 
@@ -197,6 +198,34 @@ def test_lustre_is_no_program(tmp_path, role, judged):
     assert PROGRAMS & set(found) == (PROGRAMS if judged else set())
     assert found["KMOD"] == ("fail" if judged else "ok")
     assert {"DEV-RDMA", "PORT-STATE", "GID-TABLE", "CNT-LINK", "PCIE-LINK", "NUMA"} <= set(found)
+
+
+def stands_on():
+    """The table of docs/doctor.md: {check: roles}."""
+    with open(f"{forest.TOP}/docs/doctor.md", encoding="utf-8") as file:
+        text = file.read()
+    rows, found = re.search(r"\| role \| stands on \|\n\|[-|]+\|\n((?:\|.*\n)+)", text)[1], {}
+    for row in rows.splitlines():
+        roles, checks = row.strip("|").split("|")
+        for check in checks.split(","):
+            found.setdefault(check.strip(), set()).update(r.strip(" `") for r in roles.split(","))
+    return found
+
+
+def test_what_roles_stand_on_is_documented():
+    """As `doctor explain` tells it of every check."""
+    listed = [x.split()[0] for x in forest.run("doctor", "--list").stdout.splitlines() if x.startswith("  ")]
+    assert len(listed) > 100
+    told = {}
+    for check in listed:
+        said = re.search(r"^Not well where it cannot be judged: ([^;.]*)(; and where no role is named)?\.$",
+                         forest.run("doctor", "explain", check).stdout, re.M)
+        if said:
+            told[check] = {x.strip() for x in said[1].split(",")}
+            if said[2] and said[1] != "every role":
+                told[check].add("none named")
+    documented = stands_on()
+    assert told == documented and len(told) > 10, (told, documented)
 
 
 # ---- Commands that do what they say ----
