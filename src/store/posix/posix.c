@@ -110,9 +110,8 @@ static void close_posix(struct rg_store *store)
     if (posix->root >= 0) {
         close(posix->root);
     }
-    if (posix->mounts_fd >= 0) {
-        close(posix->mounts_fd);
-    }
+    rg_cleanup_close(&posix->mounts_fd);
+    rg_cleanup_close(&posix->known_fd);
     RG_MUST(pthread_mutex_destroy(&posix->mounts_mutex));
     RG_MUST(pthread_mutex_destroy(&posix->buckets_mutex));
     free(posix->root_path);
@@ -138,6 +137,7 @@ static struct rg_posix *new_posix(const struct rg_settings *settings)
     posix->root = -1;
     posix->owner_fd = -1;
     posix->mounts_fd = -1;
+    posix->known_fd = -1;
     RG_MUST(pthread_mutex_init(&posix->mounts_mutex, NULL));
     RG_MUST(pthread_mutex_init(&posix->buckets_mutex, NULL));
     return posix;
@@ -211,6 +211,7 @@ int rg_store_posix_open(const char *root, const struct rg_settings *settings,
         return rg_fail_storage(err, errno, "looking up the root directory %s", root);
     }
     posix->mounts_fd = rg_posix_mounts_watch();
+    posix->known_fd = rg_posix_known_watch();
     rc = rg_posix_looks_new(posix->root, &posix->looks, err);
     rc = rc ? rc : probe_root(posix, err);
     if (rc) {

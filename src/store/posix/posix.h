@@ -48,7 +48,7 @@
 #define RG_POSIX_PART_FORMAT  "%05u" /* name of a part's file */
 #define RG_POSIX_UPLOAD_FILE  "record"
 #define RG_POSIX_SIDECAR_ID   32   /* hex digits */
-#define RG_POSIX_MOUNTS_MAX   1024 /* known since the start, a mount that is made anew each time */
+#define RG_POSIX_MOUNTS_MAX   1024 /* known since the start, with those that are gone */
 #define RG_POSIX_HEALTH_FILE  "health"
 #define RG_POSIX_BUCKETS_KEPT 256
 #define RG_POSIX_STRIPES      256
@@ -81,6 +81,10 @@ struct rg_posix_mount {
     bool shared_locks; /* ... and, as far as the mount options say, between machines */
     _Atomic bool reflink;
     _Atomic bool copy_range;
+
+    /* Of known.c, under posix->mounts_mutex. */
+    int watch;    /* that tells when the file system is gone; -1: there is none */
+    bool is_gone; /* what has this st_dev now, if anything, is another */
 };
 
 /* What the setting `mask` can name; the words stand in probe.c. */
@@ -114,8 +118,9 @@ struct rg_posix {
     int owner_fd;    /* locked while the tree is ours alone, else -1 */
     bool marked;     /* <root>/.railgate/owner is ours: no shared locks, no second gateway */
 
+    int known_fd; /* inotify, for the mounts below; -1: there is none */
     pthread_mutex_t mounts_mutex;
-    struct rg_posix_mount *mounts[RG_POSIX_MOUNTS_MAX];
+    struct rg_posix_mount *mounts[RG_POSIX_MOUNTS_MAX]; /* the root's first */
     size_t mount_count;
 
     pthread_mutex_t buckets_mutex;
@@ -139,10 +144,18 @@ static inline struct rg_posix *rg_posix_of(struct rg_store *store)
     return (struct rg_posix *)store;
 }
 
-/* ---- Mounts (probe.c) ---- */
+/* ---- Mounts (probe.c, known.c) ---- */
 
 /* Reads the setting `mask`. RG_SETTING for an unknown word. */
 int rg_posix_mask_read(const char *text, uint32_t *ret_masked, struct rg_error *err) RG_CHECK;
+
+/* Finds out what a mount can do, in a hidden directory made (and removed) below `directory_fd`.
+ * Fails when it cannot keep the store's promises, with the remedy. The caller frees it. */
+int rg_posix_mount_prove(struct rg_posix *posix, int directory_fd,
+                         struct rg_posix_mount **ret_mount, struct rg_error *err) RG_CHECK;
+
+/* What tells when a known mount is gone; -1 where there is none: then none is forgotten. */
+int rg_posix_known_watch(void);
 
 /*
  * What is known of the mount with this st_dev; NULL when nothing was written there yet by this
@@ -153,10 +166,7 @@ struct rg_posix_mount *rg_posix_mount_known(struct rg_posix *posix, dev_t device
 /* rg_store_fd_direct. A mount that nothing was written to yet has proved nothing. */
 bool rg_posix_fd_direct(struct rg_store *store, int fd);
 
-/*
- * The same, and probes a mount met for the first time, in a hidden directory made (and removed)
- * below `directory_fd`. Fails when the mount cannot keep the store's promises, with the remedy.
- */
+/* The same, and lets a mount that is met for the first time prove itself. */
 int rg_posix_mount_get(struct rg_posix *posix, int directory_fd, struct rg_posix_mount **ret_mount,
                        struct rg_error *err) RG_CHECK;
 

@@ -462,8 +462,8 @@ static int run_probes(struct rg_posix *posix, int dir, struct rg_posix_mount *mo
     return 0;
 }
 
-static int probe_mount(struct rg_posix *posix, int directory_fd, struct rg_posix_mount **ret_mount,
-                       struct rg_error *err)
+int rg_posix_mount_prove(struct rg_posix *posix, int directory_fd,
+                         struct rg_posix_mount **ret_mount, struct rg_error *err)
 {
     char name[RG_POSIX_TEMP_NAME];
     rg_posix_temp_name(name);
@@ -489,85 +489,6 @@ static int probe_mount(struct rg_posix *posix, int directory_fd, struct rg_posix
     }
     *ret_mount = mount;
     return 0;
-}
-
-static struct rg_posix_mount *find_mount(struct rg_posix *posix, dev_t device)
-{
-    for (size_t i = 0; i < posix->mount_count; i++) {
-        if (posix->mounts[i]->device == device) {
-            return posix->mounts[i];
-        }
-    }
-    return NULL;
-}
-
-struct rg_posix_mount *rg_posix_mount_known(struct rg_posix *posix, dev_t device)
-{
-    RG_MUST(pthread_mutex_lock(&posix->mounts_mutex));
-    struct rg_posix_mount *mount = find_mount(posix, device);
-    RG_MUST(pthread_mutex_unlock(&posix->mounts_mutex));
-    return mount;
-}
-
-bool rg_posix_fd_direct(struct rg_store *store, int fd)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0) {
-        return false;
-    }
-    const struct rg_posix_mount *mount = rg_posix_mount_known(rg_posix_of(store), st.st_dev);
-    return mount && mount->direct_io;
-}
-
-int rg_posix_mount_get(struct rg_posix *posix, int directory_fd, struct rg_posix_mount **ret_mount,
-                       struct rg_error *err)
-{
-    struct stat st;
-    if (fstat(directory_fd, &st) < 0) {
-        return rg_fail_storage(err, errno, "looking at a directory");
-    }
-    struct rg_posix_mount *mount = rg_posix_mount_known(posix, st.st_dev);
-    if (mount) {
-        *ret_mount = mount;
-        return 0;
-    }
-    /* Without the mutex: a mount that hangs must not hold up requests on others. */
-    struct rg_posix_mount *probed = NULL;
-    int rc = probe_mount(posix, directory_fd, &probed, err);
-    if (rc) {
-        return rc;
-    }
-    probed->device = st.st_dev;
-    RG_MUST(pthread_mutex_lock(&posix->mounts_mutex));
-    mount = find_mount(posix, st.st_dev);
-    if (!mount && posix->mount_count < RG_POSIX_MOUNTS_MAX) {
-        mount = posix->mounts[posix->mount_count++] = probed;
-        probed = NULL;
-    }
-    RG_MUST(pthread_mutex_unlock(&posix->mounts_mutex));
-    free(probed);
-    if (!mount) {
-        return rg_failf(err, RG_STORAGE_UNSUPPORTED,
-                        "There were more than %d mounts below the root since the start.",
-                        RG_POSIX_MOUNTS_MAX);
-    }
-    *ret_mount = mount;
-    return 0;
-}
-
-int rg_posix_mount_at(struct rg_posix_bucket *bucket, int directory_fd,
-                      struct rg_posix_mount **ret_mount, struct rg_error *err)
-{
-    RG_ASSERT(atomic_load(&bucket->ready));
-    struct stat st;
-    if (fstat(directory_fd, &st) < 0) {
-        return rg_fail_storage(err, errno, "looking at a directory");
-    }
-    if (st.st_dev == bucket->mount->device) {
-        *ret_mount = bucket->mount;
-        return 0;
-    }
-    return rg_posix_mount_get(bucket->posix, directory_fd, ret_mount, err);
 }
 
 /* ---- The line ---- */

@@ -114,7 +114,11 @@ static bool stamps_locally(uint64_t magic)
 static enum rg_directory_times times_of(struct rg_walk *walk, dev_t device)
 {
     if (!walk->times_known || walk->times_device != device) {
-        const struct rg_posix_mount *mount = rg_posix_mount_known(walk->bucket->posix, device);
+        const struct rg_posix_bucket *bucket = walk->bucket;
+        const struct rg_posix_mount *mount =
+            atomic_load(&bucket->ready) && bucket->mount->device == device
+                ? bucket->mount
+                : rg_posix_mount_known(bucket->posix, device);
         walk->times_known = true;
         walk->times_device = device;
         walk->times = !mount || !mount->fine_times   ? RG_TIMES_COARSE

@@ -563,6 +563,91 @@ static void test_a_mount_inside_a_bucket_becomes_read_only(void **state)
     tree_remove(&tree);
 }
 
+/* Mounts one file system after another at `point` until one has the number that the last one had;
+ * `use` does what is to be done with the first. */
+static void mount_with_number_of_another(const char *point, const char *type, unsigned long flags,
+                                         void (*use)(void *context), void *context)
+{
+    for (unsigned i = 0; i < 1000; i++) {
+        struct stat before;
+        struct stat after;
+        mount_memory(point);
+        assert_int_equal(stat(point, &before), 0);
+        use(context);
+        assert_int_equal(umount(point), 0);
+        assert_int_equal(mount("none", point, type, flags, NULL), 0);
+        assert_int_equal(stat(point, &after), 0);
+        if (before.st_dev == after.st_dev) {
+            return;
+        }
+        assert_int_equal(umount(point), 0); /* somebody else had it first */
+    }
+    fail_msg("no number was given twice");
+}
+
+struct writes {
+    struct tree *tree;
+    struct rg_store_memory memory;
+};
+
+static void write_and_probe(void *context)
+{
+    struct writes *writes = context;
+    struct rg_error err = RG_ERROR_INIT;
+    put(writes->tree, "mnt/a/b/k", "far");
+    assert_int_equal(probe_later(writes->tree, "bucket/mnt", &writes->memory, &err), 0);
+}
+
+/* The kernel gives the number of a file system that is gone to the next one: what the one could do
+ * says nothing of the other, nor does that it was written to. */
+static void test_another_mount_with_the_same_number(void **state)
+{
+    struct tree tree;
+    struct rg_error err = RG_ERROR_INIT;
+    assert_int_equal(unshare(CLONE_NEWNS), 0); /* where nothing is kept by who copies it */
+    assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    assert_true(tree_make(&tree, "local", 0));
+    tree_open(&tree);
+    struct writes writes = {.tree = &tree};
+    char point[4096];
+    snprintf(point, sizeof point, "%s", path_of(&tree, "mnt"));
+    assert_int_equal(mkdir(point, 0755), 0);
+
+    mount_with_number_of_another(point, "ramfs", 0, write_and_probe, &writes);
+    assert_int_equal(try_put(&tree, "mnt/k", text("far"), NULL, NULL, &err),
+                     -RG_STORAGE_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "user xattrs"));
+    assert_int_equal(umount(point), 0);
+
+    mount_with_number_of_another(point, "tmpfs", MS_RDONLY, write_and_probe, &writes);
+    assert_int_equal(probe_later(&tree, "bucket/mnt", &writes.memory, &err), 0);
+    assert_int_equal(mount(NULL, point, NULL, MS_REMOUNT, NULL), 0);
+    put(&tree, "mnt/k", "far");
+    assert_int_equal(mount(NULL, point, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+    assert_int_equal(probe_later(&tree, "bucket/mnt", &writes.memory, &err), -RG_READ_ONLY);
+    assert_int_equal(umount(point), 0);
+
+    /* Those that are gone do not add up. */
+    dev_t numbers[30];
+    size_t different = 0;
+    size_t before = rg_posix_of(tree.store)->mount_count;
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(numbers); i++) {
+        struct stat st;
+        mount_memory(point);
+        put(&tree, "mnt/k", "far");
+        assert_int_equal(stat(point, &st), 0);
+        size_t at = 0;
+        while (at < different && numbers[at] != st.st_dev) {
+            at++;
+        }
+        numbers[at] = st.st_dev;
+        different += at == different;
+        assert_int_equal(umount(point), 0);
+    }
+    assert_in_range(rg_posix_of(tree.store)->mount_count, before, before + different);
+    tree_remove(&tree);
+}
+
 /* What is read-only by its own mount was meant to be, although its file system is written to. */
 static void test_a_read_only_mount_of_what_is_written_to(void **state)
 {
@@ -610,6 +695,7 @@ int main(void)
         cmocka_unit_test(test_mounts_below_the_root),
         cmocka_unit_test(test_a_mount_becomes_read_only),
         cmocka_unit_test(test_a_mount_inside_a_bucket_becomes_read_only),
+        cmocka_unit_test(test_another_mount_with_the_same_number),
         cmocka_unit_test(test_a_read_only_mount_of_what_is_written_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
