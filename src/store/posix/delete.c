@@ -130,8 +130,8 @@ struct removal {
 static int remove_file(struct removal *removal, struct rg_error *err)
 {
     bool found = false;
-    int rc = rg_posix_record_read_at(removal->bucket, removal->parent_fd, removal->split->name,
-                                     &removal->removed, &found, err);
+    int rc = rg_posix_record_read_last(removal->bucket, removal->parent_fd, removal->split->name,
+                                       &removal->removed, &found, err);
     if (rc && rc != -RG_NO_SUCH_KEY) {
         return rc;
     }
@@ -244,7 +244,7 @@ int rg_posix_object_delete(struct rg_store *store, struct span name, struct span
         return 0;
     }
     RG_CRASH_POINT("delete.durable");
-    rg_posix_sidecar_remove(bucket, &removal.removed);
+    rg_posix_sidecar_retire(bucket, key, &removal.removed);
     rg_posix_empty_directories_remove(bucket, split.parent);
     return 0;
 }

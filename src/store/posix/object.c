@@ -264,7 +264,7 @@ static int save(struct edit *edit, struct rg_error *err)
     if (rc) {
         return rc;
     }
-    rg_posix_sidecar_remove(edit->bucket, &edit->old);
+    rg_posix_sidecar_retire(edit->bucket, rg_span_text(edit->record.key), &edit->old);
     return 0;
 }
 

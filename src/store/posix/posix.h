@@ -560,8 +560,24 @@ int rg_posix_record_file_write(struct rg_posix *posix, const struct rg_posix_mou
                                int directory_fd, const char *name, const struct rg_record *record,
                                struct rg_error *err) RG_CHECK;
 
+/*
+ * The record of a file that is about to lose this name, for its sidecar: that is kept out of it
+ * where the file has other names.
+ */
+int rg_posix_record_read_last(struct rg_posix_bucket *bucket, int directory_fd, const char *name,
+                              struct rg_record *ret_record, bool *ret_found,
+                              struct rg_error *err) RG_CHECK;
+
 /* Removes the sidecar a record points to, if any; a failure leaves it to the sweeper. */
 void rg_posix_sidecar_remove(struct rg_posix_bucket *bucket, const struct rg_record *record);
+
+/*
+ * The same for a record that stood at `key`. A file that another program copied or moved there has
+ * a sidecar that was written for another key, and may share it with the file there: then the
+ * sweeper finds out whether anybody needs it.
+ */
+void rg_posix_sidecar_retire(struct rg_posix_bucket *bucket, struct span key,
+                             const struct rg_record *record);
 
 /* True when the file still is as its record says. */
 bool rg_posix_record_is_current(const struct rg_record *record, const struct stat *st);

@@ -149,7 +149,7 @@ static int read_replaced(struct rg_posix_bucket *bucket, int parent_fd, const ch
         return 0;
     }
     bool found = false;
-    int rc = rg_posix_record_read_at(bucket, parent_fd, name, ret_record, &found, err);
+    int rc = rg_posix_record_read_last(bucket, parent_fd, name, ret_record, &found, err);
     return rc == -RG_NO_SUCH_KEY ? 0 : rc;
 }
 
@@ -302,7 +302,7 @@ int rg_posix_publish(struct rg_posix_bucket *bucket, const struct rg_posix_key *
         RG_CRASH_POINT("put.durable");
     }
     if (rc == 0) {
-        rg_posix_sidecar_remove(bucket, &placing.replaced);
+        rg_posix_sidecar_retire(bucket, split->key, &placing.replaced);
     }
     rg_record_free(&placing.replaced);
     if (placing.parent_fd >= 0) {
@@ -349,7 +349,7 @@ static int mark_directory(struct rg_posix_bucket *bucket, const struct rg_posix_
     rc = rc ? rc : rg_posix_names_sync(bucket->posix, mount, fd, -1, err);
     rc = rc ? rc : rg_posix_names_sync(bucket->posix, mount, parent_fd, -1, err);
     if (rc == 0) {
-        rg_posix_sidecar_remove(bucket, &old);
+        rg_posix_sidecar_retire(bucket, split->key, &old);
     }
     return rc;
 }

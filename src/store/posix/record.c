@@ -240,6 +240,18 @@ int rg_posix_record_read_at(struct rg_posix_bucket *bucket, int directory_fd, co
     return read_pointer(-1, path, ret_record, ret_found, err);
 }
 
+int rg_posix_record_read_last(struct rg_posix_bucket *bucket, int directory_fd, const char *name,
+                              struct rg_record *ret_record, bool *ret_found, struct rg_error *err)
+{
+    int rc = rg_posix_record_read_at(bucket, directory_fd, name, ret_record, ret_found, err);
+    struct stat st;
+    if (rc == 0 && *ret_found && ret_record->has_sidecar &&
+        (fstatat(directory_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_nlink > 1)) {
+        ret_record->has_sidecar = false;
+    }
+    return rc;
+}
+
 /* The time may have lost digits on its way to the disk (mounts keep 1 ns, 100 ns, 1 us or 1 s). */
 static bool is_same_time(const struct rg_record *record, const struct timespec *mtime)
 {
@@ -570,4 +582,24 @@ void rg_posix_sidecar_remove(struct rg_posix_bucket *bucket, const struct rg_rec
     char name[RG_POSIX_SIDECAR_ID + 1];
     sidecar_name(record, name);
     unlinkat(sidecar_fd, name, 0);
+}
+
+void rg_posix_sidecar_retire(struct rg_posix_bucket *bucket, struct span key,
+                             const struct rg_record *record)
+{
+    if (!record->has_sidecar) {
+        return;
+    }
+    rg_autoclose int sidecar_fd = -1;
+    if (rg_posix_state_open(bucket, "sidecar", false, &sidecar_fd, NULL) || sidecar_fd < 0) {
+        return;
+    }
+    char name[RG_POSIX_SIDECAR_ID + 1];
+    sidecar_name(record, name);
+    RG_CLEANUP(rg_record_free) struct rg_record sidecar = RG_RECORD_INIT;
+    bool found = false;
+    if (rg_posix_record_file_read(sidecar_fd, name, &sidecar, &found, NULL) == 0 && found &&
+        sidecar.key && rg_span_is(key, sidecar.key)) {
+        unlinkat(sidecar_fd, name, 0);
+    }
 }

@@ -584,6 +584,74 @@ static void test_long_metadata(void **state)
     expect_no_leftovers(tree, 0);
 }
 
+/* As cp -a does, within the bucket. */
+static void copy_as_others_do(struct tree *tree, const char *from, const char *to)
+{
+    char record[8192];
+    char bytes[256];
+    struct stat st;
+    int source = open(path_of(tree, from), O_RDONLY);
+    int target = open(path_of(tree, to), O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(source >= 0 && target >= 0);
+    assert_int_equal(fstat(source, &st), 0);
+    ssize_t len = read(source, bytes, sizeof bytes);
+    assert_int_equal(write(target, bytes, (size_t)len), len);
+    len = fgetxattr(source, RG_POSIX_XATTR, record, sizeof record);
+    assert_true(len > 0);
+    assert_int_equal(fsetxattr(target, RG_POSIX_XATTR, record, (size_t)len, 0), 0);
+    struct timespec times[2] = {st.st_atim, st.st_mtim};
+    assert_int_equal(futimens(target, times), 0);
+    close(source);
+    close(target);
+}
+
+static void expect_long(struct tree *tree, const char *key)
+{
+    struct rg_object_info info = info_of(tree, key);
+    const char *value = rg_pairs_find(&info.meta.user, text("long"));
+    assert_non_null(value);
+    assert_int_equal(strlen(value), 2000);
+    rg_object_info_free(&info);
+}
+
+/* A record too long for the xattr, which several files point to because another program made them:
+ * what becomes of one of them is not felt by the others. */
+static void test_long_metadata_that_is_shared(void **state)
+{
+    struct tree *tree = *state;
+    struct rg_error err = RG_ERROR_INIT;
+    RG_CLEANUP(rg_meta_free) struct rg_meta meta = RG_META_INIT;
+    RG_CLEANUP(rg_meta_free) struct rg_meta tagged = RG_META_INIT;
+    meta_for(&meta, text("bytes"));
+    char long_value[2001];
+    memset(long_value, 'm', 2000);
+    long_value[2000] = '\0';
+    assert_int_equal(rg_meta_add_user(&meta, text("long"), text(long_value), &err), 0);
+    assert_int_equal(rg_tags_add(&tagged.tags, RG_TAG_OBJECT, text("a"), text("b"), &err), 0);
+
+    assert_int_equal(try_put(tree, "own", text("bytes"), &meta, NULL, &err), 0);
+    copy_as_others_do(tree, "own", "deleted");
+    copy_as_others_do(tree, "own", "replaced");
+    copy_as_others_do(tree, "own", "tagged");
+    expect_long(tree, "tagged");
+    assert_int_equal(try_delete(tree, "deleted", &err), 0);
+    expect_long(tree, "own");
+    put(tree, "replaced", "short");
+    expect_long(tree, "own");
+    assert_int_equal(
+        rg_store_object_tags_set(tree->store, BUCKET, text("tagged"), &tagged.tags, &err), 0);
+    expect_long(tree, "tagged");
+    expect_long(tree, "own");
+
+    assert_int_equal(link(path_of(tree, "own"), path_of(tree, "other")), 0);
+    put(tree, "own", "short");
+    expect_long(tree, "other");
+    assert_int_equal(try_put(tree, "own", text("bytes"), &meta, NULL, &err), 0);
+    assert_int_equal(link(path_of(tree, "own"), path_of(tree, "third")), 0);
+    assert_int_equal(try_delete(tree, "own", &err), 0);
+    expect_long(tree, "third");
+}
+
 static void test_links_do_not_lead_out(void **state)
 {
     struct tree *tree = *state;
@@ -978,6 +1046,7 @@ int main(int argc, char **argv)
         ON_TREE(test_copy_onto_itself),
         ON_TREE(test_copy),
         ON_TREE(test_long_metadata),
+        ON_TREE(test_long_metadata_that_is_shared),
         ON_TREE(test_links_do_not_lead_out),
         ON_TREE(test_what_is_no_file),
         ON_TREE(test_awkward_names),
