@@ -373,6 +373,32 @@ static void free_parts(struct rg_gateway *gateway)
     free(gateway);
 }
 
+static void tell_mount(void *context, const struct rg_mount_view *view)
+{
+    unsigned requests = view->requests + view->given_up;
+    (void)context;
+    if (requests > 0 || view->state == RG_MOUNT_HANGS) {
+        rg_log_warn("gateway.left",
+                    "threads are left in a mount that does not answer: the process may be gone "
+                    "only when it lets go of them",
+                    RG_FIELD_TEXT("mount", view->place), RG_FIELD_INT("requests", requests));
+    }
+}
+
+/* What keeps a process that has ended is worth knowing to who waits for it. */
+static void tell_left(struct rg_gateway *gateway)
+{
+    struct rg_sweeper_counters sweeper;
+    rg_sweeper_count(gateway->sweeper, &sweeper);
+    if (gateway->health) {
+        rg_health_mounts(gateway->health, tell_mount, NULL);
+    }
+    if (sweeper.left > 0) {
+        rg_log_warn("gateway.left", "sweeps are left in buckets that do not answer",
+                    RG_FIELD_INT("sweeps", sweeper.left));
+    }
+}
+
 /* The admin listener answers, that the gateway drains, until the requests are over. */
 unsigned rg_gateway_close(struct rg_gateway *gateway)
 {
@@ -394,5 +420,6 @@ unsigned rg_gateway_close(struct rg_gateway *gateway)
         return 0;
     }
     /* Threads inside the store, and handlers that were left, still use all of it. */
+    tell_left(gateway);
     return RG_MAX(cut_off, 1u);
 }

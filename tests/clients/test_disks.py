@@ -512,3 +512,34 @@ def test_a_start_on_a_frozen_tree(start, tmp_path, filesystem):
         again.wait_until_ready()
         assert raw.request(again, "PUT", "/bucket").status == 200
         again.stop()
+
+
+@pytest.mark.parametrize("filesystem", FREEZABLE)
+def test_the_gateway_ends_while_a_mount_is_frozen(start, tmp_path, filesystem):
+    """It says what it leaves behind, and its ports are another's, though the kernel keeps the process."""
+    tree = tmp_path / "tree"
+    place = str(tree / "cold")
+    ports = [gateways.free_port()]
+    while len(set(ports)) < 2:
+        ports.append(gateways.free_port())
+    ports = sorted(set(ports))
+    with mounted_at(place, tmp_path / "disk.img", filesystem):
+        gateway = start("--storage-timeout", "2s", "--drain-timeout", "1s", "--port", ports[0], "--admin-port", ports[1],
+                        tree=tree)
+        assert raw.request(gateway, "PUT", "/cold/k", body=OLD).status == 200
+        with frozen(place):
+            answer = raw.request(gateway, "PUT", "/cold/k", body=NEW)
+            assert (answer.status, answer.code) == (503, "ServiceUnavailable"), answer
+            until(gateway, lambda mounts: mounts[place]["workers_stuck"] == 1)
+            gateway.process.terminate()
+            wait_for_event(gateway, "gateway.stop")
+            assert (place, 1) in [(event["mount"], event["requests"]) for event in gateway.events("gateway.left")]
+            other = start("--port", ports[0], "--admin-port", ports[1], tree=tmp_path / "other")
+            assert raw.request(other, "PUT", "/bucket").status == 200
+            assert gateway.process.poll() is None
+            other.stop()
+        gateway.stop()
+        # Nothing that was begun was left half done.
+        again = start(tree=tree)
+        assert raw.request(again, "GET", "/cold/k").body in (OLD, NEW)
+        again.stop()
