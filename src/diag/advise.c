@@ -190,7 +190,8 @@ void rg_advise_next(struct rg_view *view)
         rg_word target = incident->targets.items[i];
         if (rg_view_target_kind(view, target) == RG_TARGET_MDT ||
             rg_view_target_kind(view, target) == RG_TARGET_OST) {
-            advise_target(view, target, rg_map_host_of_target(&view->correlation->map, target));
+            advise_target(view, target,
+                          rg_map_host_of_target(&view->correlation->map, target, RG_MAP_LATEST));
             given++;
         }
     }

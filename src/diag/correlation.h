@@ -216,6 +216,7 @@ struct rg_correlation {
     uint64_t states_left_out;
     struct rg_notes clock_notes;
     struct rg_notes hole_notes;
+    int base_clock;      /* rg_run.clock of all whose times may be compared; -1: of none */
     bool clocks_guessed; /* two clocks were laid side by side by what both say */
     bool finished;
 };
@@ -227,6 +228,10 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count);
 /* Whether the runs can lie within `slack` of each other: true too when their times cannot be
  * compared. */
 bool rg_runs_are_near(const struct rg_run *a, const struct rg_run *b, int64_t slack_usec);
+
+/* When it began, on the clock that all times are brought to; RG_MAP_LATEST when that is not known.
+ */
+int64_t rg_run_moment(const struct rg_correlation *correlation, const struct rg_run *run);
 
 /* hush.c: takes the fault from runs that are ordinary where they stand. After the runs have their
  * times and elements, and losses their end; before they are joined. */

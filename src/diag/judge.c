@@ -300,6 +300,7 @@ static bool place_in_time(struct rg_correlation *correlation)
     }
     size_t count = 0;
     const struct rg_correlation_sources *sources = &correlation->sources;
+    correlation->base_clock = NO_CLOCK;
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         struct rg_run *run = &correlation->runs[i];
         if (sources->when) {
@@ -326,6 +327,7 @@ static bool place_in_time(struct rg_correlation *correlation)
         return true;
     }
     clocks[base].laid = true;
+    correlation->base_clock = base;
     uint32_t budget = LAYING_MAX;
     for (size_t pass = 0; pass < 3; pass++) {
         for (size_t i = 0; i < count && i < 256; i++) {
@@ -349,6 +351,12 @@ bool rg_runs_are_near(const struct rg_run *a, const struct rg_run *b, int64_t sl
         return true;
     }
     return a->start <= b->end + slack_usec && b->start <= a->end + slack_usec;
+}
+
+int64_t rg_run_moment(const struct rg_correlation *correlation, const struct rg_run *run)
+{
+    return run->clock != NO_CLOCK && run->clock == correlation->base_clock ? run->start
+                                                                           : RG_MAP_LATEST;
 }
 
 /* ---- Whom a run is about. ---- */
@@ -465,13 +473,30 @@ static void promote_reconnects(struct rg_correlation *correlation)
     }
 }
 
+/* Where targets were, and when. */
+static void time_map(struct rg_correlation *correlation)
+{
+    for (uint32_t i = 0; i < correlation->run_count; i++) {
+        const struct rg_run *run = &correlation->runs[i];
+        if (rg_run_moment(correlation, run) == RG_MAP_LATEST || run->by_target ||
+            run->trait.flags & RG_TRAIT_CLIENT) {
+            continue;
+        }
+        rg_map_served_during(&correlation->map, run->target, run->nid, run->start, run->end);
+        if (run->effect == RG_EFFECT_RESTORED && run->nid_to) {
+            rg_map_served_during(&correlation->map, run->target, run->nid_to, run->start, run->end);
+        }
+    }
+}
+
 static rg_host_id element_of(struct rg_correlation *correlation, const struct rg_run *run)
 {
     struct rg_map *map = &correlation->map;
     rg_host_id self = rg_map_resolve(map, run->speaker);
     rg_host_id nid = run->nid ? rg_map_host_of_nid(map, run->nid) : 0;
+    int64_t moment = rg_run_moment(correlation, run);
     if (run->trait.flags & RG_TRAIT_PLANNED) {
-        rg_host_id served = run->target ? rg_map_host_of_target(map, run->target) : 0;
+        rg_host_id served = run->target ? rg_map_host_of_target(map, run->target, moment) : 0;
         return run->by_target || !served ? self : served;
     }
     if (rg_run_is_local(run)) {
@@ -486,7 +511,7 @@ static rg_host_id element_of(struct rg_correlation *correlation, const struct rg
     if (nid) {
         return nid;
     }
-    rg_host_id served = run->target ? rg_map_host_of_target(map, run->target) : 0;
+    rg_host_id served = run->target ? rg_map_host_of_target(map, run->target, moment) : 0;
     return served ? served : self;
 }
 
@@ -520,6 +545,8 @@ static void pair_losses(struct rg_correlation *correlation)
         if (lost->effect != RG_EFFECT_LOST && lost->effect != RG_EFFECT_EVICTED) {
             continue;
         }
+        const struct rg_run *first = NULL;
+        int64_t first_end = 0;
         for (uint32_t k = 0; k < correlation->run_count; k++) {
             const struct rg_run *back = &correlation->runs[k];
             if (back->effect != RG_EFFECT_RESTORED || back->node != lost->node ||
@@ -538,10 +565,14 @@ static void pair_losses(struct rg_correlation *correlation)
                 continue;
             }
             int64_t end = back->start >= lost->start ? back->start : back->end;
-            if (!lost->ended || end < lost->end) {
-                lost->end = end > lost->end || back->clock != lost->clock ? end : lost->end;
+            if (!first || end < first_end) {
+                first = back;
+                first_end = end;
             }
-            lost->ended = true;
+        }
+        lost->ended = first;
+        if (first && (first_end > lost->end || first->clock != lost->clock)) {
+            lost->end = first_end;
         }
     }
 }
@@ -862,6 +893,7 @@ bool rg_judge(struct rg_correlation *correlation, int *ret_count)
     if (!list || !number_of_root || !settle_map(correlation)) {
         return false;
     }
+    time_map(correlation);
     size_t count = 0;
     for (uint32_t i = 0; i < correlation->run_count; i++) {
         struct rg_run *run = &correlation->runs[i];

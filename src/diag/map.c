@@ -3,6 +3,8 @@
  */
 #include "diag/map.h"
 
+#include "base/checked.h"
+
 #include "diag/lustre.h"
 
 #include <stdlib.h>
@@ -186,7 +188,6 @@ void rg_map_served(struct rg_map *map, rg_word target, enum rg_target_kind kind,
     }
     if (entry->served_count < RG_MAP_NIDS_MAX) {
         entry->served[entry->served_count].nid = nid;
-        entry->served[entry->served_count].first = order;
         entry->served[entry->served_count++].last = order;
     }
 }
@@ -207,20 +208,47 @@ void rg_map_speaks(struct rg_map *map, rg_word target, enum rg_target_kind kind,
     }
 }
 
-rg_host_id rg_map_host_of_target(struct rg_map *map, rg_word name)
+void rg_map_served_during(struct rg_map *map, rg_word target, rg_word nid, int64_t from, int64_t to)
+{
+    struct rg_map_target *entry = rg_map_target(map, target);
+    for (size_t i = 0; entry && i < entry->served_count; i++) {
+        struct rg_map_served *served = &entry->served[i];
+        if (served->nid == nid) {
+            served->from = served->timed && served->from < from ? served->from : from;
+            served->to = served->timed && served->to > to ? served->to : to;
+            served->timed = true;
+        }
+    }
+}
+
+/* Whether `a` tells more of where the target was at that time: what was said with a time; what was
+ * said last before it, and of two that were said before and after, what began later; else what was
+ * said first after it. */
+static bool tells_more(const struct rg_map_served *a, const struct rg_map_served *b, int64_t at)
+{
+    if (a->timed != b->timed || !a->timed) {
+        return a->timed != b->timed ? a->timed : a->last > b->last;
+    }
+    if (a->from > at || b->from > at) {
+        return a->from < b->from;
+    }
+    int64_t a_last = RG_MIN(a->to, at);
+    int64_t b_last = RG_MIN(b->to, at);
+    return a_last != b_last ? a_last > b_last : a->from > b->from;
+}
+
+rg_host_id rg_map_host_of_target(struct rg_map *map, rg_word name, int64_t at)
 {
     struct rg_map_target *target = rg_map_target(map, name);
     if (!target) {
         return 0;
     }
-    size_t latest = 0;
+    size_t best = 0;
     for (size_t i = 1; i < target->served_count; i++) {
-        if (target->served[i].last > target->served[latest].last) {
-            latest = i;
-        }
+        best = tells_more(&target->served[i], &target->served[best], at) ? i : best;
     }
     if (target->served_count) {
-        return rg_map_host_of_nid(map, target->served[latest].nid);
+        return rg_map_host_of_nid(map, target->served[best].nid);
     }
     return rg_map_resolve(map, target->speaker);
 }

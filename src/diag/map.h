@@ -32,15 +32,20 @@ struct rg_map_host {
     rg_host_id merged;  /* this entry has become part of another */
 };
 
+/* A NID at which a target was reached, or tried. */
+struct rg_map_served {
+    rg_word nid;
+    uint64_t last; /* order in the input */
+    bool timed;
+    int64_t from; /* on the clock that all times are brought to */
+    int64_t to;
+};
+
 struct rg_map_target {
     rg_word name;
     enum rg_target_kind kind;
     int index;
-    struct {
-        rg_word nid;
-        uint64_t first; /* order in the input */
-        uint64_t last;
-    } served[RG_MAP_NIDS_MAX];
+    struct rg_map_served served[RG_MAP_NIDS_MAX];
     size_t served_count;
     rg_host_id speaker; /* the host whose own log speaks as this target's server; 0 */
     unsigned speakers;  /* how many different hosts did */
@@ -67,9 +72,11 @@ rg_word rg_map_nid(struct rg_map *map, struct span nid);
 rg_host_id rg_map_host_of_node(struct rg_map *map, rg_node_id node, const char *name);
 rg_host_id rg_map_host_of_nid(struct rg_map *map, rg_word nid);
 
-/* The host a target's NID belongs to, as last known; else the host that speaks as its server; else
- * 0. */
-rg_host_id rg_map_host_of_target(struct rg_map *map, rg_word target);
+#define RG_MAP_LATEST INT64_MAX
+
+/* The host of the NID at which a target was served at that time, as far as messages with times
+ * tell, else as the latest of them tells; else the host that speaks as its server; else 0. */
+rg_host_id rg_map_host_of_target(struct rg_map *map, rg_word target, int64_t at);
 
 /* Follows mergers. */
 rg_host_id rg_map_resolve(const struct rg_map *map, rg_host_id host);
@@ -80,6 +87,10 @@ struct rg_map_target *rg_map_target(struct rg_map *map, rg_word name);
 /* `by` reached (or tried) the target at this NID. */
 void rg_map_served(struct rg_map *map, rg_word target, enum rg_target_kind kind, int index,
                    rg_word nid, rg_host_id by, uint64_t order);
+
+/* What rg_map_served was told was so from one time to another; when all times are known. */
+void rg_map_served_during(struct rg_map *map, rg_word target, rg_word nid, int64_t from,
+                          int64_t to);
 
 /* The host spoke as the server of the target. */
 void rg_map_speaks(struct rg_map *map, rg_word target, enum rg_target_kind kind, int index,

@@ -41,7 +41,7 @@ struct item {
     bool named;      /* by the user; else found in a directory */
     rg_node_id node; /* by a sos tree; 0: by the path */
     uint32_t family;
-    uint32_t order;    /* of the family's first member */
+    uint32_t order;    /* of the family */
     uint32_t sequence; /* of adding */
     int64_t rank;
 };
@@ -190,7 +190,6 @@ static int add_item(struct rg_inputs *inputs, struct item item, struct rg_error 
         inputs->room = room;
     }
     item.sequence = (uint32_t)inputs->count;
-    item.order = item.sequence;
     inputs->items[inputs->count++] = item;
     return 0;
 }
@@ -835,7 +834,7 @@ static int read_item(struct rg_inputs *inputs, const struct item *item)
     return 0;
 }
 
-/* By family in the order in which families were met, oldest first within one. */
+/* By the name of the family, oldest first within one; then what has no name, as it was added. */
 static int compare_items(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
@@ -848,22 +847,38 @@ static int compare_items(const void *a, const void *b)
     return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
+struct family {
+    uint32_t id;
+    const char *name;
+};
+
+static int compare_families(const void *a, const void *b)
+{
+    const struct family *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+/* The order in which files are named says nothing, and decides nothing. */
 static int order_items(struct rg_inputs *inputs, struct rg_error *err)
 {
-    size_t families = (size_t)rg_interned_count(inputs->families) + 1;
-    rg_autofree uint32_t *first = calloc(families, sizeof(*first));
-    if (!first) {
+    uint32_t count = rg_interned_count(inputs->families);
+    rg_autofree struct family *families = calloc((size_t)count + 1, sizeof(*families));
+    rg_autofree uint32_t *place = calloc((size_t)count + 1, sizeof(*place));
+    if (!families || !place) {
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
-    for (size_t i = inputs->count; i > 0; i--) {
-        if (inputs->items[i - 1].family != 0) {
-            first[inputs->items[i - 1].family] = inputs->items[i - 1].sequence;
-        }
+    for (uint32_t i = 0; i < count; i++) {
+        families[i] = (struct family){i + 1, rg_interned_text(inputs->families, i + 1).ptr};
+    }
+    if (count > 0) {
+        qsort(families, count, sizeof(*families), compare_families);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        place[families[i].id] = i;
     }
     for (size_t i = 0; i < inputs->count; i++) {
-        if (inputs->items[i].family != 0) {
-            inputs->items[i].order = first[inputs->items[i].family];
-        }
+        struct item *item = &inputs->items[i];
+        item->order = item->family != 0 ? place[item->family] : count + item->sequence;
     }
     if (inputs->count > 0) {
         qsort(inputs->items, inputs->count, sizeof(*inputs->items), compare_items);

@@ -373,7 +373,8 @@ size_t rg_view_targets_of(struct rg_view *view, rg_host_id host, struct rg_words
         if (rg_run_is_active(run) && run->target &&
             rg_view_target_kind(view, run->target) != RG_TARGET_MGS &&
             (rg_map_resolve(&view->correlation->map, run->element) == host ||
-             rg_map_host_of_target(&view->correlation->map, run->target) == host)) {
+             rg_map_host_of_target(&view->correlation->map, run->target,
+                                   rg_run_moment(view->correlation, run)) == host)) {
             view->ok &= rg_words_add(ret_targets, run->target);
         }
     }
@@ -385,13 +386,14 @@ void rg_view_healthy_siblings(struct rg_view *view, rg_host_id host,
                               const struct rg_words *affected, struct rg_words *ret_siblings)
 {
     struct rg_map *map = &view->correlation->map;
+    int64_t moment = rg_run_moment(view->correlation, view->cause);
     for (uint32_t i = 1; i < map->target_count; i++) {
         rg_word name = map->targets[i].name;
         bool hit = map->targets[i].kind == RG_TARGET_MGS || map->targets[i].kind == RG_TARGET_NONE;
         for (size_t k = 0; k < affected->count; k++) {
             hit |= affected->items[k] == name;
         }
-        if (!hit && rg_map_host_of_target(map, name) == host) {
+        if (!hit && rg_map_host_of_target(map, name, moment) == host) {
             view->ok &= rg_words_add(ret_siblings, name);
         }
     }

@@ -244,6 +244,19 @@ static void rotated_files_by_name(void **state)
     end(&run);
 }
 
+static void files_in_the_order_of_their_names(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        struct run run = begin(NULL);
+        add(&run, in_root(i ? "rot/messages" : "rot/sub/kern.log"));
+        add(&run, in_root(i ? "rot/sub/kern.log" : "rot/messages"));
+        read_all(&run);
+        assert_text(run.all, 0, "d");
+        assert_text(run.all, 1, "g");
+        end(&run);
+    }
+}
+
 static void rotation_is(const char *name, const char *stem, int64_t *rank)
 {
     struct span found = rg_rotation_of(rg_span_text(name), rank);
@@ -351,7 +364,7 @@ static void truncated_archives(void **state)
     size_t len = pack(PACK_TAR, ARCHIVE_FILTER_GZIP, members, 2, packed, sizeof(packed));
     struct run run = begin(NULL);
     add(&run, write_bytes("packed/cut.tar.gz", packed, len / 2));
-    add(&run, write_file("after/gpu03.log", "[    1.000000] after\n"));
+    add(&run, write_file("then/gpu03.log", "[    1.000000] after\n"));
     read_all(&run);
     assert_text(run.all, 0, "before");
     assert_text(run.all, run.all->count - 1, "after");
@@ -487,8 +500,8 @@ static void logs_of_known_failures(void **state)
         assert_node(run.all, i, "28-client-eth0-down.client");
         assert_node(run.all, half + i, "28-client-eth0-down.client");
         assert_text(run.all, half + i, run.all->items[i].text);
-        assert_int_equal(run.all->items[i].record.stamp.kind, RG_STAMP_BOOT);
-        assert_int_equal(run.all->items[half + i].record.stamp.kind, RG_STAMP_LOCAL);
+        assert_int_equal(run.all->items[i].record.stamp.kind, RG_STAMP_LOCAL);
+        assert_int_equal(run.all->items[half + i].record.stamp.kind, RG_STAMP_BOOT);
     }
     end(&run);
 }
@@ -500,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_node_that_is_given),
         cmocka_unit_test(a_directory_with_rotated_files),
         cmocka_unit_test(rotated_files_by_name),
+        cmocka_unit_test(files_in_the_order_of_their_names),
         cmocka_unit_test(ranks_of_rotation),
         cmocka_unit_test(compressed_files),
         cmocka_unit_test(archives_and_archives_in_them),
