@@ -15,23 +15,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define GATEWAY_UNIT "railgate.service"
 #define MAGIC_LUSTRE 0x0bd00bd0
-
-static bool is_asked(const struct rg_host_facts *facts)
-{
-    const struct rg_host_service *service = rg_host_service(facts, GATEWAY_UNIT);
-    return facts->plan.profile == RG_PROFILE_GATEWAY || facts->plan.root[0] ||
-           facts->plan.config[0] || rg_reading_ok(&facts->gateway.settings_at) ||
-           (service && (service->pid || service->unit_at.state != RG_READ_MISSING));
-}
 
 /* ---- GW-SETTINGS ---- */
 
 void judge_gw_settings(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_gateway *gateway = &facts->gateway;
-    if (!is_asked(facts)) {
+    if (!rg_host_has_gateway(facts)) {
         return;
     }
     if (gateway->settings_error[0]) {
@@ -86,7 +77,7 @@ static void judge_port(const struct rg_host_facts *facts, const char *name, int6
                        struct rg_findings *findings)
 {
     const struct rg_host_gateway *gateway = &facts->gateway;
-    const struct rg_host_service *service = rg_host_service(facts, GATEWAY_UNIT);
+    const struct rg_host_service *service = rg_host_service(facts, RG_GATEWAY_UNIT);
     bool runs = service && service->pid, taken = listens(&gateway->listeners, port);
     bool bad = runs != taken;
     if (port == 0) {
@@ -119,7 +110,7 @@ static void judge_port(const struct rg_host_facts *facts, const char *name, int6
 void judge_gw_port(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_gateway *gateway = &facts->gateway;
-    if (!is_asked(facts) || !gateway->has_settings) {
+    if (!rg_host_has_gateway(facts) || !gateway->has_settings) {
         return;
     }
     if (!rg_reading_ok(&gateway->sockets_at)) {
@@ -278,11 +269,11 @@ void judge_gw_tree(const struct rg_host_facts *facts, struct rg_findings *findin
 void judge_gw_pin(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_host_gateway *gateway = &facts->gateway;
-    const struct rg_host_service *service = rg_host_service(facts, GATEWAY_UNIT);
+    const struct rg_host_service *service = rg_host_service(facts, RG_GATEWAY_UNIT);
     const struct rg_meminfo *info = &facts->memory.meminfo;
     char total[RG_BYTES_TEXT_MAX + 1], wants[RG_BYTES_TEXT_MAX + 1], limit[RG_BYTES_TEXT_MAX + 1];
     uint64_t need;
-    if (!is_asked(facts) || !gateway->has_settings || gateway->rdma_off) {
+    if (!rg_host_has_gateway(facts) || !gateway->has_settings || gateway->rdma_off) {
         return;
     }
     if (!info->known) {
@@ -312,7 +303,7 @@ void judge_gw_pin(const struct rg_host_facts *facts, struct rg_findings *finding
                   knows ? limit : "not known");
     rg_find_where(finding, &gateway->settings_at);
     if (over) {
-        rg_remedy_unit(finding, GATEWAY_UNIT, "LimitMEMLOCK=infinity");
+        rg_remedy_unit(finding, RG_GATEWAY_UNIT, "LimitMEMLOCK=infinity");
     }
     if (over || much) {
         rg_find_remedy(finding, "# or a smaller rdma-memory in %s", gateway->settings_at.path);

@@ -30,7 +30,7 @@ uint64_t rg_host_pinned(const struct rg_host_facts *facts, const char **ret_orig
         *ret_origin = "AIStor's buffer pool";
         return facts->aistor.pool_bytes;
     }
-    if (facts->gateway.has_settings) {
+    if (rg_host_has_gateway(facts) && facts->gateway.has_settings && !facts->gateway.rdma_off) {
         *ret_origin = "the gateway's rdma-memory";
         return facts->gateway.rdma_memory;
     }
@@ -47,8 +47,8 @@ static uint64_t pinned_of(const struct rg_host_facts *facts, const struct rg_hos
     if (strcmp(service->unit, "minio.service") == 0 && !facts->plan.unit[0]) {
         return facts->aistor.pool_bytes;
     }
-    if (strcmp(service->unit, "railgate.service") == 0 && !facts->plan.unit[0]) {
-        return facts->gateway.has_settings ? facts->gateway.rdma_memory : 0;
+    if (strcmp(service->unit, RG_GATEWAY_UNIT) == 0 && !facts->plan.unit[0]) {
+        return facts->gateway.rdma_off ? 0 : facts->gateway.rdma_memory;
     }
     return rg_host_pinned(facts, &origin);
 }

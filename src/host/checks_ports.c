@@ -973,11 +973,8 @@ static bool has_soft_roce(const struct rg_host_devices *devices)
 
 static bool serves_gateway(const struct rg_host_facts *facts)
 {
-    const struct rg_host_service *service = rg_host_service(facts, "railgate.service");
-    return facts->gateway.has_settings && facts->gateway.port > 0 &&
-           facts->gateway.port <= UINT16_MAX &&
-           (facts->plan.profile == RG_PROFILE_GATEWAY || facts->plan.config[0] ||
-            (service && rg_reading_ok(&service->unit_at)));
+    return rg_host_has_gateway(facts) && facts->gateway.has_settings && facts->gateway.port > 0 &&
+           facts->gateway.port <= UINT16_MAX;
 }
 
 static bool has_lnet_over_tcp(const struct rg_host_lnet *lnet)

@@ -336,3 +336,11 @@ void rg_host_read_gateway(struct rg_source *source, struct rg_host_facts *facts)
     read_sockets(source, &facts->gateway);
     read_tree(source, facts);
 }
+
+bool rg_host_has_gateway(const struct rg_host_facts *facts)
+{
+    const struct rg_host_service *service = rg_host_service(facts, RG_GATEWAY_UNIT);
+    return facts->plan.profile == RG_PROFILE_GATEWAY || facts->plan.root[0] ||
+           facts->plan.config[0] || rg_reading_ok(&facts->gateway.settings_at) ||
+           (service && (service->pid || service->unit_at.state != RG_READ_MISSING));
+}

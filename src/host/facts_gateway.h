@@ -45,6 +45,12 @@ void rg_host_read_gateway(struct rg_source *source, struct rg_host_facts *facts)
 /* Lines "NAME NUMBER" of the tree probe; false when one is not. */
 bool rg_host_parse_tree(struct span lines, struct rg_host_tree *ret_tree);
 
+#define RG_GATEWAY_UNIT "railgate.service"
+
+/* Whether this host is to be a gateway: the plan says so, or it has its settings or its unit. Only
+ * then do settings count, which without a file are the defaults. */
+bool rg_host_has_gateway(const struct rg_host_facts *facts);
+
 struct rg_tree_task {
     const char *path;
     bool active; /* a file may be made and removed */

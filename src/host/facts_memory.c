@@ -383,7 +383,7 @@ void rg_host_read_memory(struct rg_source *source, struct rg_host_facts *facts)
     RG_BUF(devices, TEXT_BYTES);
     read_self(source, memory);
     add_service(source, facts, facts->plan.unit);
-    add_service(source, facts, "railgate.service");
+    add_service(source, facts, RG_GATEWAY_UNIT);
     add_service(source, facts, "minio.service");
     rg_host_read_modes(source, memory);
     rg_source_read(source, &devices, &memory->char_devices_at, "/proc/devices");
