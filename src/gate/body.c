@@ -408,6 +408,16 @@ static int decode_in_place(struct rg_body *body, char *raw, size_t len, size_t *
     return 0;
 }
 
+static int take(struct rg_body *body, struct span bytes, struct rg_error *err)
+{
+    body->got += bytes.len;
+    if (body->got > body->plan.max) {
+        return too_big(body, body->got, err);
+    }
+    rg_hasher_update(&body->hasher, bytes);
+    return 0;
+}
+
 int rg_body_fill(struct rg_body *body, char *buffer, size_t room, size_t *ret_len,
                  struct rg_error *err)
 {
@@ -430,13 +440,24 @@ int rg_body_fill(struct rg_body *body, char *buffer, size_t room, size_t *ret_le
         }
         filled += len;
     }
-    body->got += filled;
-    if (body->got > body->plan.max) {
-        return too_big(body, body->got, err);
-    }
-    rg_hasher_update(&body->hasher, rg_span(buffer, filled));
     *ret_len = filled;
-    return 0;
+    return take(body, rg_span(buffer, filled), err);
+}
+
+bool rg_body_in_blocks(const struct rg_body *body)
+{
+    return !body->plan.staged && !body->chunked && rg_http_body_in_blocks(body->call->http);
+}
+
+int rg_body_block(struct rg_body *body, struct span *ret_bytes, struct rg_error *err)
+{
+    RG_ASSERT(rg_body_in_blocks(body));
+    int rc = rg_http_body_block(body->call->http, ret_bytes, err);
+    if (rc < 0) {
+        return rc;
+    }
+    body->ended = ret_bytes->len == 0;
+    return take(body, *ret_bytes, err);
 }
 
 void rg_body_see(struct rg_body *body, struct span bytes)

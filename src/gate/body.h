@@ -90,12 +90,20 @@ void rg_body_free(struct rg_body *body);
 int rg_body_fill(struct rg_body *body, char *buffer, size_t room, size_t *ret_len,
                  struct rg_error *err);
 
+/*
+ * Whether a body comes in blocks as large as a buffer, so that none is needed: then rg_body_block
+ * takes the place of rg_body_fill. *ret_bytes are less than RG_BUFFER_SIZE only at the end, empty
+ * behind it, begin on a page, and stay in place until the next call.
+ */
+bool rg_body_in_blocks(const struct rg_body *body);
+int rg_body_block(struct rg_body *body, struct span *ret_bytes, struct rg_error *err);
+
 /* The next bytes of a staged body. */
 void rg_body_see(struct rg_body *body, struct span bytes);
 
 /*
  * Compares everything that was promised: RG_X_AMZ_CONTENT_SHA256_MISMATCH, RG_BAD_DIGEST, errors of
- * rg_chunked_finish, RG_INCOMPLETE_BODY. Call it after rg_body_fill gave 0,
+ * rg_chunked_finish, RG_INCOMPLETE_BODY. Call it after rg_body_fill or rg_body_block gave 0 bytes,
  * or all bytes of a staged body were seen.
  */
 int rg_body_end(struct rg_body *body, struct rg_error *err);

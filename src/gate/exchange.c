@@ -632,7 +632,16 @@ static bool return_borrowed(struct rg_exchange *exchange)
     return exchange->body.block_size && rg_ring_left(&exchange->body) >= exchange->body.block_size;
 }
 
-int rg_http_body_next(struct rg_http_request *request, struct span *ret_bytes, struct rg_error *err)
+/* With the lock held: how much must be there for the rest of the block to be. */
+static size_t rest_of_block(const struct rg_exchange *exchange)
+{
+    const struct rg_ring *body = &exchange->body;
+    return body->block_size ? body->block_size - (size_t)(body->read % body->block_size) : 1;
+}
+
+/* Borrows what is there in one piece, `whole`: to the end of the block or of the body. */
+static int borrow(struct rg_http_request *request, bool whole, struct span *ret_bytes,
+                  struct rg_error *err)
 {
     struct rg_exchange *exchange = request->exchange;
     RG_ASSERT(request->of_worker);
@@ -652,7 +661,8 @@ int rg_http_body_next(struct rg_http_request *request, struct span *ret_bytes, s
             unlock(exchange);
             return rc;
         }
-        if (exchange->body_ended || rg_ring_used(&exchange->body) > 0) {
+        size_t least = whole ? rest_of_block(exchange) : 1;
+        if (exchange->body_ended || rg_ring_used(&exchange->body) >= least) {
             *ret_bytes = rg_ring_peek(&exchange->body);
             exchange->borrowed = ret_bytes->len;
             unlock(exchange);
@@ -662,11 +672,24 @@ int rg_http_body_next(struct rg_http_request *request, struct span *ret_bytes, s
     }
 }
 
+_Static_assert(RG_HTTP_BLOCK == RG_RING_LARGE_BLOCK, "what is said of large bodies is so");
+
+bool rg_http_body_in_blocks(const struct rg_http_request *request)
+{
+    return request->exchange->body.block_size == RG_RING_LARGE_BLOCK;
+}
+
+int rg_http_body_block(struct rg_http_request *request, struct span *ret_bytes,
+                       struct rg_error *err)
+{
+    return borrow(request, true, ret_bytes, err);
+}
+
 int rg_http_body_read(struct rg_http_request *request, void *buffer, size_t room, size_t *ret_len,
                       struct rg_error *err)
 {
     struct span bytes;
-    int rc = rg_http_body_next(request, &bytes, err);
+    int rc = borrow(request, false, &bytes, err);
     if (rc < 0) {
         return rc;
     }

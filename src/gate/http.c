@@ -713,7 +713,12 @@ static enum MHD_Result begin_pass(struct rg_connection *connection, struct MHD_C
 {
     struct rg_exchange *exchange = connection->exchange;
     bool first = is_decided_first(connection);
-    rg_ring_setup(&exchange->body, RG_RING_BLOCK, RG_RING_BLOCKS);
+    const struct rg_head *head = &exchange->head;
+    if (!head->chunked && head->content_length >= (int64_t)RG_HTTP_LARGE_BODY) {
+        rg_ring_setup(&exchange->body, RG_RING_LARGE_BLOCK, RG_RING_LARGE_BLOCKS);
+    } else {
+        rg_ring_setup(&exchange->body, RG_RING_BLOCK, RG_RING_BLOCKS);
+    }
     connection->step = RG_STEP_PASS;
     if (!dispatch(connection)) {
         connection->step = RG_STEP_DISCARD;

@@ -195,10 +195,16 @@ void rg_http_release(struct rg_http_request *request);
 int rg_http_body_read(struct rg_http_request *request, void *buffer, size_t room, size_t *ret_len,
                       struct rg_error *err);
 
-/* The same without a copy: *ret_bytes (at most 256 KiB) stay in place until the next call for this
- * request; empty at the end of the body. */
-int rg_http_body_next(struct rg_http_request *request, struct span *ret_bytes,
-                      struct rg_error *err);
+/* Bodies that are said to be as long as this, or longer, come in blocks of RG_HTTP_BLOCK bytes that
+ * begin on a page. */
+#define RG_HTTP_LARGE_BODY (2u << 20)
+#define RG_HTTP_BLOCK      (1u << 20)
+bool rg_http_body_in_blocks(const struct rg_http_request *request);
+
+/* The same without a copy, and by whole blocks: *ret_bytes are less than one only at the end of the
+ * body, empty behind it, and stay in place until the next call for this request. */
+int rg_http_body_block(struct rg_http_request *request, struct span *ret_bytes,
+                       struct rg_error *err);
 
 /* ---- The answer ---- */
 

@@ -268,11 +268,33 @@ static int receive(struct rg_body *body, struct rg_writing *writing, char *buffe
     }
 }
 
+/* No buffer, and no copy: they are digested and written where the connection put them. */
+static int receive_blocks(struct rg_body *body, struct rg_writing *writing, struct rg_error *err)
+{
+    for (;;) {
+        struct span bytes;
+        int rc = rg_body_block(body, &bytes, err);
+        if (rc < 0) {
+            return rc;
+        }
+        if (bytes.len == 0) {
+            return rg_body_end(body, err);
+        }
+        rc = rg_store_writer_write(writing->store, writing->writer, bytes.ptr, bytes.len, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+}
+
 int rg_object_receive(struct rg_call *call, struct rg_body *body, struct rg_writing *writing,
                       struct rg_error *err)
 {
     if (body->plan.staged) {
         return rg_rdma_receive(call, body, writing, err);
+    }
+    if (rg_body_in_blocks(body)) {
+        return receive_blocks(body, writing, err);
     }
     char *buffer;
     int rc = rg_buffer_take(call->gate->buffers, &buffer, err);

@@ -6,34 +6,59 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static struct {
-    pthread_mutex_t lock;
-    char *blocks[RG_RING_KEPT];
+#define PAGE_BYTES 4096u
+
+struct kept {
+    size_t size;
+    size_t max;
     size_t count;
-} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    char *blocks[RG_RING_KEPT];
+};
+
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept kept[] = {
+    {.size = RG_RING_BLOCK, .max = RG_RING_KEPT},
+    {.size = RG_RING_LARGE_BLOCK, .max = RG_RING_LARGE_KEPT},
+};
+
+/* The store of blocks of that size; NULL: there is none. */
+static struct kept *store_of(size_t size)
+{
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(kept); i++) {
+        if (kept[i].size == size) {
+            return &kept[i];
+        }
+    }
+    return NULL;
+}
 
 static char *get_block(size_t size)
 {
+    struct kept *store = store_of(size);
     char *block = NULL;
-    if (size == RG_RING_BLOCK) {
-        RG_MUST(pthread_mutex_lock(&kept.lock));
-        if (kept.count > 0) {
-            block = kept.blocks[--kept.count];
+    if (store) {
+        RG_MUST(pthread_mutex_lock(&kept_lock));
+        if (store->count > 0) {
+            block = store->blocks[--store->count];
         }
-        RG_MUST(pthread_mutex_unlock(&kept.lock));
+        RG_MUST(pthread_mutex_unlock(&kept_lock));
     }
-    return block ? block : malloc(size);
+    if (block) {
+        return block;
+    }
+    return size == RG_RING_LARGE_BLOCK ? aligned_alloc(PAGE_BYTES, size) : malloc(size);
 }
 
 static void put_block(char *block, size_t size)
 {
-    if (block && size == RG_RING_BLOCK) {
-        RG_MUST(pthread_mutex_lock(&kept.lock));
-        if (kept.count < RG_RING_KEPT) {
-            kept.blocks[kept.count++] = block;
+    struct kept *store = store_of(size);
+    if (block && store) {
+        RG_MUST(pthread_mutex_lock(&kept_lock));
+        if (store->count < store->max) {
+            store->blocks[store->count++] = block;
             block = NULL;
         }
-        RG_MUST(pthread_mutex_unlock(&kept.lock));
+        RG_MUST(pthread_mutex_unlock(&kept_lock));
     }
     free(block);
 }

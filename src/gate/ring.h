@@ -2,8 +2,8 @@
  * Bytes on their way from one thread to another: a bounded first-in first-out queue of blocks that
  * are allocated when first needed. Not locked: the owner's lock guards the counts. The bytes
  * themselves may be copied without it, because writer and reader never touch the same ones.
- * Blocks of the usual size come from a store of used ones: the memory of a fresh block costs a page
- * fault for each 4 KiB, more than copying into it does.
+ * Blocks of the two usual sizes come from stores of used ones: the memory of a fresh block costs a
+ * page fault for each 4 KiB, more than copying into it does.
  */
 #ifndef RG_GATE_RING_H
 #define RG_GATE_RING_H
@@ -18,6 +18,11 @@
 /* The usual size of a block, and how many are kept for later in the whole process. */
 #define RG_RING_BLOCK (256u << 10)
 #define RG_RING_KEPT  128
+
+/* Those of large bodies begin on a page, and are as much as is written to a file at once. */
+#define RG_RING_LARGE_BLOCK  (1u << 20)
+#define RG_RING_LARGE_BLOCKS 2
+#define RG_RING_LARGE_KEPT   16
 
 struct rg_ring {
     char *blocks[RG_RING_BLOCKS];

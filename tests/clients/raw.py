@@ -152,6 +152,17 @@ def send(gateway, method, target, headers, body=b"", connection=None):
             connection.close()
 
 
+def begin(gateway, method, path, length, timeout=60):
+    """The head of a signed request; returns the connection, on which `length` bytes are to be sent."""
+    headers, connection = {}, connect(gateway, timeout)
+    sign(method, gateway.host, quote(path, "/"), [], headers, UNSIGNED)
+    connection.putrequest(method, quote(path, "/"), skip_host=True, skip_accept_encoding=True)
+    for name, value in (headers | {"content-length": str(length)}).items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    return connection
+
+
 def request(gateway, method, path, query=(), headers=None, body=b"", payload=None, connection=None,
             host=None, **how):
     """A signed request. `path` is unencoded; `payload` overrides x-amz-content-sha256."""

@@ -432,6 +432,16 @@ def frozen(point):
 FREEZABLE = ["ext4", "xfs", "btrfs"]
 
 
+def sizes_written(gateway):
+    """Of the files without a name that it has open."""
+    place = f"/proc/{gateway.process.pid}/fd"
+    for number in os.listdir(place):
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(os.path.join(place, number))
+            if found.st_nlink == 0 and os.readlink(os.path.join(place, number)).startswith(f"{gateway.tree}/"):
+                yield found.st_size
+
+
 @pytest.mark.parametrize("filesystem", FREEZABLE)
 def test_the_tree_is_frozen(start, tmp_path, filesystem):
     """Not ready, and said so at once; what only reads is served; afterwards all goes on."""
@@ -458,6 +468,36 @@ def test_the_tree_is_frozen(start, tmp_path, filesystem):
         assert health(gateway)[0] == 200
         assert raw.request(gateway, "PUT", "/cold/k", body=NEW).status == 200
         assert raw.request(gateway, "GET", "/cold/k").body == NEW
+        gateway.stop()
+
+
+@pytest.mark.parametrize("filesystem", FREEZABLE)
+def test_a_tree_freezes_under_a_body(start, tmp_path, filesystem):
+    """A large object, half of which is written, gets its 503 at the deadline and leaves nothing behind."""
+    point = str(tmp_path / "mnt")
+    with mounted_at(point, tmp_path / "disk.img", filesystem):
+        gateway = start("--rdma", "off", "--storage-timeout", "4s", tree=os.path.join(point, "tree"))
+        assert raw.request(gateway, "PUT", "/cold").status == 200
+        assert raw.request(gateway, "PUT", "/cold/k", body=OLD).status == 200
+        before = objects(gateway.tree)
+        connection = raw.begin(gateway, "PUT", "/cold/k", len(TOO_LARGE))
+        connection.send(TOO_LARGE[:5 * MIB])
+        deadline = time.monotonic() + 60
+        while max(sizes_written(gateway), default=0) < 4 * MIB:
+            assert time.monotonic() < deadline, list(sizes_written(gateway))
+            time.sleep(0.05)
+        with frozen(point):
+            connection.send(TOO_LARGE[5 * MIB:])
+            answer = raw.Answer(connection.getresponse(), False)
+            assert (answer.status, answer.code) == (503, "ServiceUnavailable"), answer
+            until(gateway, lambda mounts: mounts[gateway.tree]["workers_stuck"] == 1)
+        connection.close()
+        settle(gateway)
+        until(gateway, lambda mounts: mounts[gateway.tree]["state"] == "well")
+        assert raw.request(gateway, "GET", "/cold/k").body == OLD
+        assert objects(gateway.tree) == before and not list(sizes_written(gateway))
+        assert raw.request(gateway, "PUT", "/cold/k", body=TOO_LARGE).status == 200
+        assert raw.request(gateway, "GET", "/cold/k").body == TOO_LARGE
         gateway.stop()
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import threading
 import time
@@ -18,6 +19,23 @@ import raw
 
 def on_disk(gateway, bucket, key=""):
     return os.path.join(gateway.tree, bucket, key)
+
+
+def open_files(gateway):
+    """Files in its tree that it has open, by inode."""
+    place = f"/proc/{gateway.process.pid}"
+    for number in os.listdir(f"{place}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            name, found = os.readlink(f"{place}/fd/{number}"), os.stat(f"{place}/fd/{number}")
+            if name.startswith(f"{gateway.tree}/") and stat.S_ISREG(found.st_mode):
+                yield found.st_ino
+
+
+def wait_until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
 
 
 @pytest.mark.store
@@ -269,6 +287,49 @@ def test_full_disk(start, tmp_path):
         assert raw.request(gateway, "DELETE", "/full/fits").status == 204
         assert raw.request(gateway, "PUT", "/full/again", body=b"z" * 100000).status == 200
         gateway.stop()
+
+
+def test_full_disk_while_bytes_come(start, tmp_path):
+    """Without space reserved ahead it is a write in the middle of the body that fails."""
+    large = data.content("large", 30 << 20)
+    with loop_mount(tmp_path, "ext4", 24) as point:
+        gateway = start("--mask", "fallocate", "--rdma", "off", "--sweep-interval", "0", tree=point / "tree")
+        assert raw.request(gateway, "PUT", "/full").status == 200
+        assert raw.request(gateway, "PUT", "/full/k", body=b"x" * 100000).status == 200
+        begun = raw.request(gateway, "POST", "/full/parts", query={"uploads": ""})
+        upload = begun.xml().findtext("UploadId")
+        before = data.read_tree(gateway.tree)
+        for path, query in (("/full/k", ()), ("/full/new", ()),
+                            ("/full/parts", {"partNumber": "1", "uploadId": upload})):
+            answer = raw.request(gateway, "PUT", path, query=query, body=large)
+            assert (answer.status, answer.code) == (507, "InsufficientStorage"), answer
+        assert data.read_tree(gateway.tree) == before
+        # The space is there again.
+        body = large[:8 << 20]
+        for path in ("/full/k", "/full/new"):
+            answer = raw.request(gateway, "PUT", path, body=body)
+            assert answer.status == 200 and answer.headers["etag"] == f'"{data.md5(body)}"', answer
+            assert raw.request(gateway, "GET", path).body == body
+            assert raw.request(gateway, "DELETE", path).status == 204
+        gateway.stop()
+
+
+@pytest.mark.parametrize("sent", [100_000, (1 << 20) + 1, 4 << 20])
+def test_a_client_leaves_in_the_middle(start, sent):
+    """Nothing of a large object is left: no name, no file, no descriptor, no request."""
+    gateway = start("--rdma", "off", "--sweep-interval", "0")
+    assert raw.request(gateway, "PUT", "/cut").status == 200
+    assert raw.request(gateway, "PUT", "/cut/k", body=b"x" * 1000).status == 200
+    before, files = data.read_tree(gateway.tree), set(open_files(gateway))
+    for key in ("k", "new"):
+        connection = raw.begin(gateway, "PUT", f"/cut/{key}", 6 << 20)
+        connection.send(bytes(sent))
+        assert wait_until(lambda: set(open_files(gateway)) - files), "the request did not begin"
+        connection.close()
+        assert wait_until(lambda: not set(open_files(gateway)) - files), open_files(gateway)
+    assert wait_until(lambda: gateway.metric("railgate_requests_in_progress") == 0)
+    assert data.read_tree(gateway.tree) == before
+    gateway.stop()
 
 
 def test_read_only_disk(start, tmp_path):

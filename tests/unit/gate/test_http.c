@@ -1,6 +1,7 @@
 /*
  * The HTTP server from outside, over loopback sockets whose every byte is chosen here.
  */
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "gate/http.h"
@@ -49,6 +50,14 @@ static void answer_text(struct rg_http_request *request, int status, const char 
     rg_http_answer(request, status, text, strlen(text));
 }
 
+static uint32_t sum_of(struct span bytes, uint32_t sum)
+{
+    for (size_t i = 0; i < bytes.len; i++) {
+        sum = sum * 31 + (unsigned char)bytes.ptr[i];
+    }
+    return sum;
+}
+
 /* Sum and length of the body. */
 static void handle_sum(struct rg_http_request *request)
 {
@@ -60,8 +69,39 @@ static void handle_sum(struct rg_http_request *request)
     int rc;
     while ((rc = rg_http_body_read(request, block, sizeof block, &len, &err)) == 0 && len) {
         total += len;
-        for (size_t i = 0; i < len; i++) {
-            sum = sum * 31 + (unsigned char)block[i];
+        sum = sum_of(rg_span(block, len), sum);
+    }
+    atomic_store(&seen.body_error, rc);
+    char text[64];
+    snprintf(text, sizeof text, "%llu %u", (unsigned long long)total, sum);
+    answer_text(request, rc < 0 ? rg_code_http_status(err.code) : 200, text);
+}
+
+/*
+ * Sum and length of a large body by its blocks, each of them whole but the last. Slow: stops in the
+ * middle of the first until it is told to go on, and says in the end that the bytes stayed.
+ */
+static void handle_blocks(struct rg_http_request *request, bool slow)
+{
+    struct span piece;
+    uint64_t total = 0;
+    uint32_t sum = 0;
+    struct rg_error err = RG_ERROR_INIT;
+    int rc;
+    bool in_blocks = rg_http_body_in_blocks(request);
+    while ((rc = rg_http_body_block(request, &piece, &err)) == 0 && piece.len) {
+        assert_true(in_blocks ? piece.len <= RG_HTTP_BLOCK : total < RG_HTTP_LARGE_BODY);
+        /* Nothing may follow upon one that is not whole. */
+        assert_true(!in_blocks || total % RG_HTTP_BLOCK == 0);
+        assert_true(!in_blocks || (uintptr_t)piece.ptr % 4096 == 0);
+        uint32_t before = sum;
+        sum = sum_of(piece, sum);
+        total += piece.len;
+        if (slow) {
+            char c;
+            assert_int_equal(read(seen.gate[0], &c, 1), 1);
+            assert_int_equal(sum_of(piece, before), sum);
+            slow = false;
         }
     }
     atomic_store(&seen.body_error, rc);
@@ -187,8 +227,12 @@ static void handle(struct rg_http_request *request, void *context)
     } else if (is_path(request, "/partial")) {
         struct span piece;
         struct rg_error err = RG_ERROR_INIT;
-        assert_int_equal(rg_http_body_next(request, &piece, &err), 0);
+        assert_int_equal(rg_http_body_block(request, &piece, &err), 0);
         answer_text(request, 507, "full");
+    } else if (is_path(request, "/blocks")) {
+        handle_blocks(request, false);
+    } else if (is_path(request, "/slow-blocks")) {
+        handle_blocks(request, true);
     } else if (is_path(request, "/big")) {
         handle_big(request);
     } else if (is_path(request, "/file")) {
@@ -577,6 +621,84 @@ static void test_bodies_of_all_sizes(void **state)
     stop();
 }
 
+/* Large bodies come in whole blocks, however the client cuts what it sends, and others on the same
+ * connection as ever. */
+static void test_blocks(void **state)
+{
+    (void)state;
+    start();
+    static const size_t sizes[] = {100000,
+                                   RG_HTTP_LARGE_BODY - 1,
+                                   RG_HTTP_LARGE_BODY,
+                                   5 * MIB + 3,
+                                   1,
+                                   6 * MIB - 1,
+                                   MIB + 70000,
+                                   9 * MIB};
+    int fd = dial();
+    unsigned seed = 1;
+    for (size_t i = 0; i < RG_ARRAY_LENGTH(sizes); i++) {
+        char expected[64];
+        char head[128];
+        char *body = make_body(sizes[i], expected);
+        snprintf(head, sizeof head,
+                 "PUT /blocks HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", sizes[i]);
+        wire_send(fd, head);
+        for (size_t at = 0; at < sizes[i];) {
+            size_t len = RG_MIN((size_t)rand_r(&seed) % 700000 + 1, sizes[i] - at);
+            assert_true(wire_send_bytes(fd, body + at, len));
+            at += len;
+        }
+        assert_answer(fd, 200, expected);
+        free(body);
+        assert_int_equal(wait_done((unsigned)i + 1).bytes_received, sizes[i]);
+    }
+    close(fd);
+    stop();
+}
+
+/* A block is the handler's until it asks for the next, whatever the connection does meanwhile. */
+static void test_a_block_stays(void **state)
+{
+    (void)state;
+    struct rg_http_config config = config_for_tests();
+    config.handler_timeout_ms = 3000;
+    config.drain_max = 16 * MIB;
+    start_with(&config);
+    char expected[64];
+    char *body = make_body(8 * MIB, expected);
+    char head[128];
+    snprintf(head, sizeof head,
+             "PUT /slow-blocks HTTP/1.1\r\nHost: a\r\nContent-Length: %u\r\n\r\n", 8 * MIB);
+    /* Given up. The rest is discarded, and the connection goes on with another large body. */
+    int fd = dial();
+    wire_send(fd, head);
+    assert_true(wire_send_bytes(fd, body, 8 * MIB));
+    assert_answer(fd, 503, "hung");
+    assert_int_equal(counters().stuck, 1);
+    wire_send(fd, "PUT /blocks HTTP/1.1\r\nHost: a\r\nContent-Length: 8388608\r\n\r\n");
+    assert_true(wire_send_bytes(fd, body, 8 * MIB));
+    assert_answer(fd, 200, expected);
+    assert_int_equal(write(seen.gate[1], "x", 1), 1);
+    WAIT_FOR(counters().stuck == 0);
+    WAIT_FOR(atomic_load(&seen.body_error) == -RG_CANCELLED);
+    close(fd);
+    stop();
+    /* The client goes away in the middle of the second block. */
+    config.handler_timeout_ms = 120000;
+    start_with(&config);
+    fd = dial();
+    wire_send(fd, head);
+    assert_true(wire_send_bytes(fd, body, MIB + MIB / 2));
+    WAIT_FOR(atomic_load(&seen.handled) == 1);
+    close(fd);
+    assert_int_equal(write(seen.gate[1], "x", 1), 1);
+    WAIT_FOR(atomic_load(&seen.body_error) == -RG_INCOMPLETE_BODY);
+    WAIT_FOR(atomic_load(&seen.released) == 1);
+    free(body);
+    stop();
+}
+
 static void test_chunked_body(void **state)
 {
     (void)state;
@@ -644,14 +766,15 @@ static void test_early_answer_is_drained(void **state)
     int fd = dial();
     char expected[64];
     char *body = make_body(3 * MIB, expected);
-    static const char *const paths[] = {"early", "partial"};
+    static const char *const paths[] = {"early", "partial", "early", "partial"};
     for (size_t i = 0; i < RG_ARRAY_LENGTH(paths); i++) {
+        size_t len = i < 2 ? RG_HTTP_LARGE_BODY - 1 : 3 * MIB;
         char head[128];
-        snprintf(head, sizeof head, "PUT /%s HTTP/1.1\r\nHost: a\r\nContent-Length: %u\r\n\r\n",
-                 paths[i], 3 * MIB);
+        snprintf(head, sizeof head, "PUT /%s HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n",
+                 paths[i], len);
         wire_send(fd, head);
-        assert_true(wire_send_bytes(fd, body, 3 * MIB));
-        assert_answer(fd, i ? 507 : 403, i ? "full" : "no");
+        assert_true(wire_send_bytes(fd, body, len));
+        assert_answer(fd, i % 2 ? 507 : 403, i % 2 ? "full" : "no");
     }
     wire_send(fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_answer(fd, 200, "hello");
@@ -668,18 +791,18 @@ static void test_early_answer_over_the_bound(void **state)
     config.drain_max = MIB;
     start_with(&config);
     char expected[64];
-    char *body = make_body(3 * MIB, expected);
+    char *body = make_body(6 * MIB, expected);
     /* Known to be long: answered before the body. Then chunked: in the middle of it. */
     static const char *const heads[] = {
-        "PUT /early HTTP/1.1\r\nHost: a\r\nContent-Length: 3145728\r\n\r\n",
-        "PUT /early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n300000\r\n",
-        "PUT /partial HTTP/1.1\r\nHost: a\r\nContent-Length: 3145728\r\n\r\n",
+        "PUT /early HTTP/1.1\r\nHost: a\r\nContent-Length: 6291456\r\n\r\n",
+        "PUT /early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n600000\r\n",
+        "PUT /partial HTTP/1.1\r\nHost: a\r\nContent-Length: 6291456\r\n\r\n",
     };
     for (size_t i = 0; i < RG_ARRAY_LENGTH(heads); i++) {
         int fd = dial();
         WIRE_ANSWER(answer);
         wire_send(fd, heads[i]);
-        wire_send_bytes(fd, body, 3 * MIB);
+        wire_send_bytes(fd, body, 6 * MIB);
         wire_read(fd, &answer, false);
         assert_int_equal(answer.status, i == 2 ? 507 : 403);
         assert_true(answer.whole);
@@ -1530,6 +1653,8 @@ int main(void)
         cmocka_unit_test(test_kinds_of_answer),
         cmocka_unit_test(test_short_file),
         cmocka_unit_test(test_bodies_of_all_sizes),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_a_block_stays),
         cmocka_unit_test(test_chunked_body),
         cmocka_unit_test(test_expect_continue),
         cmocka_unit_test(test_early_answer_is_drained),
