@@ -15,8 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GONE_TRIES    15
-#define GONE_PAUSE_US 100000u
+#define LOOK_BYTES_MAX (16u << 20) /* of paths, before a bucket is deleted */
+#define GONE_TRIES     15
+#define GONE_PAUSE_US  100000u
 
 #define REMOVE_DEPTH_MAX 8
 #define REMOVE_TRIES     64
@@ -665,6 +666,54 @@ static int is_directory_object(struct rg_posix_bucket *bucket, struct span path,
     return rc ? rc : rg_fail(err, RG_BUCKET_NOT_EMPTY);
 }
 
+/* Adds the directories that stand in one to `paths`, each with a NUL behind it. What cannot be read
+ * is left to prune. */
+static int gather_directories(struct rg_posix_bucket *bucket, struct span path,
+                              struct rg_buf *paths, struct rg_error *err)
+{
+    rg_autoclosedir DIR *dir = rg_posix_directory_take(
+        rg_posix_open_beneath(bucket->fd, path, O_RDONLY | O_DIRECTORY, false));
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        struct span name = rg_span_text(entry->d_name);
+        struct stat st;
+        if (rg_span_is(name, ".") || rg_span_is(name, "..") ||
+            rg_posix_name_hidden(name, path.len == 0) ||
+            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            continue;
+        }
+        if (!S_ISDIR(st.st_mode)) {
+            return rg_fail(err, RG_BUCKET_NOT_EMPTY);
+        }
+        rg_buf_add_span(paths, path);
+        rg_buf_add_text(paths, path.len ? "/" : "");
+        rg_buf_add_span(paths, name);
+        rg_buf_add_char(paths, '\0');
+    }
+    return 0;
+}
+
+/* RG_BUCKET_NOT_EMPTY when an object is found. Changes nothing: a bucket that stays keeps its empty
+ * directories. Gives up, with 0, where too many directories are known and not looked into. */
+static int look_for_objects(struct rg_posix_bucket *bucket, struct rg_error *err)
+{
+    RG_BUF(paths, LOOK_BYTES_MAX);
+    int rc = gather_directories(bucket, RG_SPAN_EMPTY, &paths, err);
+    while (rc == 0 && rg_buf_ok(&paths) && paths.len) {
+        const char *before = memrchr(paths.data, '\0', paths.len - 1);
+        size_t begin = before ? (size_t)(before + 1 - paths.data) : 0;
+        char path[PATH_MAX];
+        int len = snprintf(path, sizeof path, "%s", paths.data + begin);
+        paths.len = begin;
+        if (len >= (int)sizeof path) {
+            continue;
+        }
+        rc = is_directory_object(bucket, rg_span_text(path), err);
+        rc = rc ? rc : gather_directories(bucket, rg_span_text(path), &paths, err);
+    }
+    return rc;
+}
+
 /*
  * Removes the directories of a bucket that hold no object. RG_BUCKET_NOT_EMPTY at the first object.
  * Goes down to the first directory and up again when one is empty, so that no descriptor is held on
@@ -749,7 +798,8 @@ int rg_posix_bucket_delete(struct rg_store *store, struct span name, struct rg_e
     if (rc) {
         return rc;
     }
-    rc = prune(bucket, err);
+    rc = look_for_objects(bucket, err);
+    rc = rc ? rc : prune(bucket, err);
     if (rc) {
         return rc;
     }

@@ -862,9 +862,19 @@ static void test_deleting_buckets(void **state)
 {
     struct tree *tree = *state;
     struct rg_error err = RG_ERROR_INIT;
+    /* A bucket that stays keeps its empty directories, which somebody may have prepared. */
     put(tree, "a/b/c", "x");
+    for (char name[] = "empty/0"; name[6] <= '9'; name[6]++) {
+        (void)mkdir(path_of(tree, "empty"), 0755);
+        assert_int_equal(mkdir(path_of(tree, name), 0755), 0);
+        assert_int_equal(mkdir(path_of(tree, name + 5), 0755), 0);
+    }
     assert_int_equal(rg_store_bucket_delete(tree->store, BUCKET, &err), -RG_BUCKET_NOT_EMPTY);
     expect(tree, "a/b/c", "x");
+    for (char name[] = "empty/0"; name[6] <= '9'; name[6]++) {
+        assert_true(path_exists(tree, name));
+        assert_true(path_exists(tree, name + 5));
+    }
     assert_int_equal(try_delete(tree, "a/b/c", &err), 0);
     put(tree, "d/", "");
     assert_int_equal(rg_store_bucket_delete(tree->store, BUCKET, &err), -RG_BUCKET_NOT_EMPTY);
