@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define HELLO_MS     15000 /* facts are read before they are sent */
+#define HELLO_MS     30000 /* facts are read before they are sent */
 #define IDLE_MS      30000 /* a visitor that says nothing */
 #define MESSAGE_MS   5000  /* one that has begun to say something */
 #define LOOK_MS      200   /* how soon the end is seen */

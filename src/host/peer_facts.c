@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define READ_MS 12000
+#define READ_MS 25000 /* less than the other waits (HELLO_MS in peer.c) */
 
 /* ---- Telling ---- */
 
