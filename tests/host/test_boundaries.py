@@ -11,7 +11,7 @@ import test_machine
 import test_storage
 from forest import GPU, NIC, PCI, SWITCH, config_space, interrupts, limits, listening, meminfo, mutate, status
 from test_machine import SERVICE, judge_machine
-from test_storage import CONF, MOUNTS, TREE, lnet, net_show
+from test_storage import OSC, TREE, import_text, lnet, net_show
 
 # ---- Machines that are text ----
 
@@ -124,6 +124,7 @@ NO_PEER = MODULES.replace(",nvidia_peermem,", ",").replace("nvidia_peermem 16384
 CLOSED_SOURCE = {"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Release Build\n"}
 RESOURCES = "/.railgate/netlink/rdma-resources"
 OSS = "/.railgate/lustre/space"
+MDC = "/proc/fs/lustre/mdc/lmcfs-MDT0000-mdc-ffff8f/import"
 ROUTE = lnet()["/.railgate/lnet/route"]
 GIB = 1 << 30
 
@@ -198,7 +199,8 @@ HOSTS = [
     # GPUs
     ("gpu", "PEERMEM", "ok", {"/proc/modules": NO_PEER, "/sys/kernel/mm/memory_peers/nv_mem/version": "1", **CLOSED_SOURCE}),
     ("gpu", "PEERMEM", "ok", {"/proc/modules": MODULES.replace("nvidia_peermem", "nv_peer_mem"), **CLOSED_SOURCE}),
-    ("gpu", "PEERMEM", "fail", {"/proc/modules": NO_PEER, **CLOSED_SOURCE}),
+    ("gpu", "PEERMEM", "ok", {"/proc/modules": NO_PEER, "/sys/kernel/mm/memory_peers/amdkfd/version": "1", **CLOSED_SOURCE}),
+    ("gpu", "PEERMEM", "fail", {"/proc/modules": NO_PEER, "/sys/kernel/mm/memory_peers/other/version": "1", **CLOSED_SOURCE}),
     ("gpu", "PEERMEM", "ok", {"/proc/modules": NO_PEER}),
     ("gpu", "PEERMEM", "skip", {"/proc/modules": NO_PEER, CTRL: None}),
     ("gpu", "DMABUF", "warn", {"/proc/modules": NO_PEER, **CLOSED_SOURCE}),
@@ -216,6 +218,10 @@ HOSTS = [
     ("client", "MNT", "ok", {"/etc/fstab": test_storage.FSTAB + "lustre-ost9/ost9 /mnt/ost9 lustre defaults 0 0\n"}),
     ("client", "MNT", "fail", {"/proc/mounts": "/dev/sda1 / xfs rw 0 0\n", "/etc/fstab": "UUID=1 / xfs defaults 0 0\n"}),
     ("client", "RESP", "ok", mount_says("open 13\n")), ("client", "RESP", "fail", mount_says("open 5\n")),
+    ("client", "VERSION", "warn", {"/sys/fs/lustre/version": "2.13.0", OSC: import_text("lmcfs-OST0000", version="2.15.50.0"),
+                                   MDC: import_text("lmcfs-MDT0000", version="2.13.0.0")}),
+    ("client", "VERSION", "ok", {"/sys/fs/lustre/version": "2.13.0", OSC: import_text("lmcfs-OST0000", version="2.15.49.0"),
+                                 MDC: import_text("lmcfs-MDT0000", version="2.13.0.0")}),
     ("client", "SPACE", "fail", space(999)), ("client", "SPACE", "warn", space(1000)),
     ("client", "SPACE", "warn", space(99999)), ("client", "SPACE", "ok", space(100000)),
     ("server", "RECOVERY", "warn", {"/proc/fs/lustre/mdt/lmcfs-MDT0000/recovery_status":

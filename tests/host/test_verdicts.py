@@ -9,7 +9,7 @@ import pytest
 import forest
 import test_machine
 import test_storage
-from forest import GPU, NIC, PCI, limits, listening, meminfo, mutate, status
+from forest import NIC, PCI, limits, listening, mutate, status
 from test_machine import judge_machine
 
 BOND = ["[/sys/class/net/bond0]", "type = 1", "ifindex = 9", "mtu = 9000", "carrier = 1", "flags = 0x1403",
