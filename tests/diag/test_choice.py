@@ -2,7 +2,7 @@
 import pytest
 
 import cluster
-from diagnosis import check, diagnose_text
+from diagnosis import check, diagnose_text, english
 from test_scope import A, B, HOSTS, OLD, known, last, lost_by, router_fails, with_hosts
 
 DOWN = "mlx5_core 0000:3b:00.0 ens1f0np0: Link down"
@@ -54,3 +54,13 @@ def test_a_link_that_failed_long_after_the_loss_is_not_what_it_was_lost_by(late,
     incident = last(diagnose_text(known("gpu01", "gpu02") + cluster.lost("gpu01", 0, "scr-OST0000", A)
                                   + cluster.line("gpu01", late, DOWN)))
     assert (incident["scope"] == "node") == own, incident["scope"]
+
+
+@pytest.mark.parametrize("operation, rc, partner", [("ost_connect", -19, True), ("ost_connect", -16, False),
+                                                    ("ost_write", -19, False)])
+def test_an_answer_of_the_ha_partner_is_one(operation, rc, partner):
+    """A client that looks for a lost target asks where it may be, and is told that it is not there."""
+    asked = cluster.line("gpu01", 5, f"LustreError: {cluster.client_device('scr-OST0000')}: operation {operation} to node {B} "
+                                     f"failed: rc = {rc}")
+    incident = last(diagnose_text(known("gpu01", "gpu02") + cluster.gone("gpu01", 0, "scr-OST0000", A) + asked))
+    assert ("HA partner" in english(incident["evidence"])) == partner
