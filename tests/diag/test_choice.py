@@ -64,3 +64,23 @@ def test_an_answer_of_the_ha_partner_is_one(operation, rc, partner):
                                      f"failed: rc = {rc}")
     incident = last(diagnose_text(known("gpu01", "gpu02") + cluster.gone("gpu01", 0, "scr-OST0000", A) + asked))
     assert ("HA partner" in english(incident["evidence"])) == partner
+
+
+def test_cables_are_spared_where_they_are_not_it():
+    def spared(incident):
+        return "Do not replace cables" in english(incident["avoid"])
+
+    route = "LNetError: 4021:0:(lib-move.c:2302:lnet_handle_find_routed_path()) no route to 198.51.100.9@o2ib1 from <?>"
+    config = last(diagnose_text(cluster.line("gpu01", 0, route)))
+    assert config["nature"] == "config" and spared(config)
+    network = last(diagnose_text(known("gpu01", "gpu02") + cluster.line("gpu01", 0, DOWN)
+                                 + cluster.gone("gpu01", 1, "scr-OST0000", A)))
+    assert network["nature"] == "network" and not spared(network)
+
+
+def test_three_clients_are_pinged_and_no_more():
+    gone = "".join(cluster.silent_client("oss1", i, "scr-OST0000", f"{i:08x}-1111-2222-3333-444444444444", f"192.0.2.10{i}@o2ib")
+                   for i in range(1, 6))
+    incident = last(diagnose_text(gone))
+    pings = [step["command"] for step in incident["next"] if "lctl ping" in step["command"]]
+    assert len(incident["nids"]) == 5 and len(pings) == 3
