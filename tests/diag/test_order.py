@@ -35,7 +35,7 @@ def told(name, files):
             [step["command"] for one in found["incidents"] for step in one["next"]])
 
 
-@pytest.mark.parametrize("name, texts, names", cases())
+@pytest.mark.parametrize("name, texts, names", list(cases()))
 def test_the_order_in_which_files_are_named_decides_nothing(tmp_path, name, texts, names):
     files = [tmp_path / one for one in names]
     for file, text in zip(files, texts):
