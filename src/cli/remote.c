@@ -82,11 +82,31 @@ static bool set_option(const struct rg_cli_option *option, const char *value)
     return false;
 }
 
+static const char *expected(enum rg_cli_option_kind kind)
+{
+    switch (kind) {
+    case RG_CLI_FLAG:
+    case RG_CLI_TEXT:
+        break;
+    case RG_CLI_NUMBER:
+    case RG_CLI_RETRIES:
+        return "a whole number";
+    case RG_CLI_COUNT:
+        return "a whole number above 0";
+    case RG_CLI_SIZE:
+        return "a size, such as 64M";
+    case RG_CLI_PATH:
+        return "auto, rdma or http";
+    }
+    return "not empty";
+}
+
 static int set_value(const char *command, const struct rg_cli_option *option, const char *value)
 {
     return set_option(option, value)
                ? RG_EXIT_OK
-               : rg_cli_fail_usage(command, "--%s cannot be \"%.60s\"", option->name, value);
+               : rg_cli_fail_usage(command, "--%s cannot be \"%.60s\", but must be %s",
+                                   option->name, value, expected(option->kind));
 }
 
 /* The value of an option: what stands with it in its word, or else the next word. */
@@ -329,6 +349,7 @@ static const char *remedy(const struct rg_failure *failure)
     static atomic_flag said_connect = ATOMIC_FLAG_INIT;
     static atomic_flag said_clock = ATOMIC_FLAG_INIT;
     static atomic_flag said_keys = ATOMIC_FLAG_INIT;
+    static atomic_flag said_region = ATOMIC_FLAG_INIT;
     if (failure->status == RG_STATUS_CONNECT && !atomic_flag_test_and_set(&said_connect)) {
         return " (--endpoint or AWS_ENDPOINT_URL says where the gateway is.)";
     }
@@ -339,6 +360,11 @@ static const char *remedy(const struct rg_failure *failure)
         return atomic_flag_test_and_set(&said_clock)
                    ? ""
                    : " (The clock of this machine or of the gateway is wrong.)";
+    }
+    if (strcmp(failure->s3_code, "AuthorizationHeaderMalformed") == 0) {
+        return atomic_flag_test_and_set(&said_region)
+                   ? ""
+                   : " (--region or AWS_REGION says which region to sign for.)";
     }
     return atomic_flag_test_and_set(&said_keys)
                ? ""

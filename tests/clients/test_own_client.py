@@ -388,7 +388,9 @@ def test_wrong_credentials(own, bucket, tmp_path):
     done = own.run("cp", tmp_path / "f", f"s3://{bucket}/k", status=1, AWS_SECRET_ACCESS_KEY="wrong")
     assert b"SignatureDoesNotMatch" in done.stderr
     done = own.run("ls", status=1, AWS_ACCESS_KEY_ID="NOBODY")
-    assert b"InvalidAccessKeyId" in done.stderr
+    assert b"InvalidAccessKeyId" in done.stderr and b"AWS_ACCESS_KEY_ID" in done.stderr
+    done = own.run("ls", "--region", "eu-west-1", status=1)
+    assert b"us-east-1" in done.stderr and b"--region" in done.stderr and b"_KEY" not in done.stderr, done.stderr
     done = own.run("ls", status=2, AWS_SECRET_ACCESS_KEY="")
     assert b"secret key is missing" in done.stderr
     done = own.run("ls", status=2, AWS_SESSION_TOKEN="x")
@@ -402,7 +404,10 @@ def test_mistakes(own, bucket, tmp_path):
         (["cp", "--nonsense", "a", "s3://b"], "--nonsense"),
         (["cp", "--part-size", "5X", "a", "s3://b"], "--part-size"),
         (["cp", "--part-size", "1M", "a", f"s3://{bucket}"], "part_size"),
-        (["cp", "--path", "fast", "a", "s3://b"], "--path"),
+        (["cp", "--part-size", "x", "a", "s3://b"], "such as 64M"),
+        (["cp", "--path", "fast", "a", "s3://b"], "auto, rdma or http"),
+        (["cp", "--retries", "x", "a", "s3://b"], "whole number"),
+        (["bench", "--duration", "0.5", "s3://b"], "whole number above 0"),
         (["cp", "--parallel"], "lacks its value"),
         (["cp", tmp_path, f"s3://{bucket}"], "-r"),
         (["ls", "bucket"], "s3://BUCKET"),
