@@ -50,7 +50,9 @@ static const struct rg_cli_option options[] = {
     {"sysroot", 0, RG_CLI_TEXT, &asked.sysroot, "DIR", "judge a tree that `doctor capture` wrote"},
     {"baseline", 0, RG_CLI_TEXT, &asked.baseline, "FILE",
      "earlier report (--json): counters are compared with it"},
-    {"active", 0, RG_CLI_FLAG, &asked.active, NULL, "allow probes that leave traces (LNet pings)"},
+    {"active", 0, RG_CLI_FLAG, &asked.active, NULL,
+     "allow probes that leave traces: LNet pings, files that are made and removed, large "
+     "registrations"},
     {"unit", 0, RG_CLI_TEXT, &asked.unit, "UNIT", "systemd unit of the service whose limits count"},
     {"root", 0, RG_CLI_TEXT, &asked.root, "DIR", "directory that the gateway serves"},
     {"config", 0, RG_CLI_TEXT, &asked.config, "FILE", "settings file of the gateway"},
@@ -299,7 +301,9 @@ int rg_cli_doctor(int argc, const char **argv)
         return examine(argv[1]);
     }
     if (count != 0) {
-        return rg_cli_fail_usage("doctor", "expects no word, or: explain CHECK, capture DIR");
+        return rg_cli_fail_usage("doctor",
+                                 "expects no word, or: explain CHECK, capture DIR, or as the first "
+                                 "word: serve, peer HOST");
     }
     if (asked.transport) {
         return rg_cli_doctor_transport(asked.transport, asked.device);

@@ -48,6 +48,10 @@ static int resolve(const char *host, uint16_t port, int flags, struct addrinfo *
     char service[8];
     snprintf(service, sizeof service, "%u", port);
     int rc = getaddrinfo(host, service, &hints, ret_list);
+    if (rc != 0 && (flags & AI_NUMERICHOST)) {
+        return rg_failf(err, RG_SETTING, "\"%.200s\" is no numeric address, such as 192.0.2.2",
+                        host);
+    }
     return rc == 0 ? 0 : rg_failf(err, RG_SETTING, "%.200s: %s", host, gai_strerror(rc));
 }
 

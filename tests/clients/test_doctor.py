@@ -138,6 +138,10 @@ def test_wrong_words(tree, tmp_path):
         done = doctor(*words)
         assert done.returncode == 2, (words, done.stdout)
         assert done.stdout == "" and len(done.stderr.splitlines()) == 1, (words, done.stderr)
+    for word in ("capture DIR", "explain CHECK", "serve", "peer HOST"):
+        assert word in doctor("nonsense").stderr
+    done = doctor("serve", "--listen", "localhost")
+    assert done.returncode == 2 and "no numeric address" in done.stderr, done.stderr
     full = tmp_path / "full"
     full.mkdir()
     (full / "file").write_text("x")
