@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "gate/http.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,6 +289,12 @@ int rg_admin_open(const struct rg_admin_config *config, struct rg_admin **ret_ad
                   struct rg_error *err)
 {
     const struct rg_settings *settings = config->settings;
+    bool is_one_address =
+        !settings->admin_address[0] || strcmp(settings->admin_address, settings->address) == 0;
+    if (is_one_address && settings->port != 0 && settings->port == settings->admin_port) {
+        return rg_failf(err, RG_SETTING, "settings port and admin-port are both %" PRIu64,
+                        (uint64_t)settings->port);
+    }
     struct rg_admin *admin = calloc(1, sizeof *admin);
     if (!admin) {
         return rg_fail(err, RG_OUT_OF_MEMORY);

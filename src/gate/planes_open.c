@@ -353,7 +353,11 @@ static int open_provider(struct rg_planes *planes, struct span name,
             return rg_failf(err, RG_SETTING, "setting address is too long for the ofi transport");
         }
         memcpy(rail.address, own, strlen(own) + 1);
-        return open_one(planes, RG_TRANSPORT_OFI, name, &rail, summary, err);
+        rc = open_one(planes, RG_TRANSPORT_OFI, name, &rail, summary, err);
+        return rc < 0 && own[0]
+                   ? rg_error_context(err,
+                                      "setting address, which is that of ofi without rdma-address")
+                   : rc;
     }
     struct span rest = rg_span_text(settings->rdma_address);
     while (rest.ptr) {

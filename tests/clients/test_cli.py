@@ -2,17 +2,20 @@
 import os
 import socket
 import subprocess
+import tempfile
 
 import gateway as gateways
 import pytest
 
 
-def railgate(*words, timeout=30, **environment):
+def railgate(*words, timeout=30, how={}, **environment):
     return subprocess.run([gateways.BINARY, *map(str, words)], env=gateways.clean_environment(**environment),
-                          capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+                          capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, **how)
 
 
 CREDENTIALS = {"RAILGATE_ROOT_ACCESS_KEY": gateways.ACCESS_KEY, "RAILGATE_ROOT_SECRET_KEY": gateways.SECRET_KEY}
+
+NOBODY = {"user": 65534, "group": 65534, "extra_groups": []}
 
 
 def test_help_and_version():
@@ -72,6 +75,9 @@ def test_config_shows_value_and_source(tmp_path):
     (["--mask", "nonsense"], {}, "mask"),
     (["--tls-cert", "/nowhere/cert.pem"], {}, "tls-"),
     (["--address", "not an address"], {}, "address"),
+    (["--address", "localhost", "--rdma-transports", "ofi"], {}, "setting address"),
+    (["--address", "192.0.2.1", "--rdma-transports", "ofi"], {}, "setting address"),
+    (["--port", "9000", "--admin-port", "9000"], {}, "admin-port are both 9000"),
     (["--root-secret-key", "x"], {}, "root-secret-key"),
 ])
 def test_bad_settings_stop_the_start(tmp_path, words, environment, named):
@@ -97,9 +103,22 @@ def test_too_few_open_files(tmp_path):
     assert done.returncode == 2 and "connections-max" in done.stderr, done.stderr
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else")
+@pytest.mark.parametrize("mode", [0o555, 0o000])
+def test_a_tree_that_the_gateway_may_not_write(mode):
+    if subprocess.run(["test", "-x", gateways.BINARY], **NOBODY).returncode:
+        pytest.skip("nobody may run the gateway here")
+    with tempfile.TemporaryDirectory() as tree:  # of which everybody may come as far as its parent
+        os.chmod(tree, mode)
+        done = railgate("serve", "--port", 0, "--admin-port", 0, "posix", tree,
+                        how=NOBODY, **CREDENTIALS)
+        assert done.returncode == 1, done
+        assert "the user that the gateway runs as" in done.stderr.splitlines()[-1], done.stderr
+
+
 def test_other_failures_exit_with_1(tmp_path):
     done = railgate("serve", "--port", 0, "--admin-port", 0, "posix", tmp_path / "absent", **CREDENTIALS)
-    assert done.returncode == 1 and "absent" in done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and "absent (which has to be there)" in done.stderr.splitlines()[-1]
     (tmp_path / "file").write_text("")
     done = railgate("serve", "--port", 0, "--admin-port", 0, "posix", tmp_path / "file", **CREDENTIALS)
     assert done.returncode == 1 and done.stderr

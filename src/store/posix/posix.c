@@ -152,6 +152,14 @@ static int open_directory(int directory_fd, const char *name, int *ret_fd)
     return *ret_fd < 0 ? -errno : 0;
 }
 
+/* Whoever starts a service is not always who it runs as. */
+static const char *who_must(int os_errno)
+{
+    return os_errno == EACCES
+               ? " (the user that the gateway runs as must be able to read and write there)"
+               : "";
+}
+
 static int probe_root(struct rg_posix *posix, struct rg_error *err)
 {
     /* Without openat2 nothing here could promise to stay below the root. */
@@ -166,8 +174,9 @@ static int probe_root(struct rg_posix *posix, struct rg_error *err)
     int rc = open_directory(posix->root, RG_POSIX_STATE_DIR, &state_fd);
     rc = rc ? rc : open_directory(state_fd, "tmp", &temp_fd);
     if (rc) {
-        return rg_fail_storage(err, -rc, "%s: making " RG_POSIX_STATE_DIR "/tmp to probe the mount",
-                               posix->root_path);
+        return rg_fail_storage(err, -rc,
+                               "%s: making " RG_POSIX_STATE_DIR "/tmp to probe the mount%s",
+                               posix->root_path, who_must(-rc));
     }
     rc = rg_posix_mount_get(posix, temp_fd, &posix->root_mount, err);
     if (rc) {
@@ -204,7 +213,9 @@ int rg_store_posix_open(const char *root, const struct rg_settings *settings,
     }
     posix->root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (posix->root < 0) {
-        return rg_fail_storage(err, errno, "opening the root directory %s", root);
+        int failed = errno;
+        return rg_fail_storage(err, failed, "opening the root directory %s%s", root,
+                               failed == ENOENT ? " (which has to be there)" : who_must(failed));
     }
     posix->real_path = realpath(root, NULL);
     if (!posix->real_path) {
