@@ -389,7 +389,7 @@ static bool read_ansible_header(struct reading *reading, struct span line)
 /* "==> /logs/node7/messages <==" of tail and head. */
 static bool read_tail_header(struct reading *reading, struct span line)
 {
-    if (!rg_span_starts(line, RG_SPAN_LITERAL("==> ")) ||
+    if (line.len <= 8 || !rg_span_starts(line, RG_SPAN_LITERAL("==> ")) ||
         !rg_span_ends(line, RG_SPAN_LITERAL(" <=="))) {
         return false;
     }

@@ -236,6 +236,7 @@ HOSTILE = {
     "no UTF-8": b"[    1.000000] LustreError: \xff\xfe\xc0\xaf\xed\xa0\x80 failed\n",
     "deep JSON": b'{"MESSAGE":' + b"[" * 50000 + b"\n" + b'{"a":' * 20000 + b"\n",
     "braces": b'{"MESSAGE":"LustreError: x","y":{' + b'"z":{' * 10000 + b"\n",
+    "header of nothing": b"==> <==\n==>  <==\n",
     "export": b"__CURSOR=x\nMESSAGE\n\xff\xff\xff\xff\xff\xff\xff\x7fLustre\n",
 }
 
