@@ -249,6 +249,17 @@ static void skipped_lines_of_lustre(void **state)
     }
 }
 
+/* Nothing is read behind it. */
+static void a_header_of_nothing(void **state)
+{
+    WITH_COLLECTOR(all)
+    {
+        collect_text(all, "==> <==\n[    1.000000] one\n");
+        assert_text(all, all->count - 1, "one");
+        assert_int_equal(all->items[all->count - 1].record.node, 0);
+    }
+}
+
 static void last_message_of_the_same_host(void **state)
 {
     WITH_COLLECTOR(all)
@@ -548,6 +559,7 @@ int main(void)
         cmocka_unit_test(lines_that_mail_wrapped),
         cmocka_unit_test(prose_is_not_joined),
         cmocka_unit_test(skipped_lines_of_lustre),
+        cmocka_unit_test(a_header_of_nothing),
         cmocka_unit_test(last_message_of_the_same_host),
         cmocka_unit_test(message_in_brackets),
         cmocka_unit_test(message_in_brackets_of_nothing_but_a_stamp),
