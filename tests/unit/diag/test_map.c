@@ -92,9 +92,45 @@ static void a_client_does_not_have_the_nid_that_it_speaks_of(void **state)
     check(settle_client, false);
 }
 
+/* At A from 0 to 300, at B from 100 to 200, at C later; and what was said of D has no time. */
+static void a_target_is_where_it_was_then(void **state)
+{
+    struct fixture fixture;
+    open_map(&fixture);
+    struct rg_map *map = &fixture.map;
+    rg_word target = rg_pool_add(map->pool, RG_SPAN_LITERAL("scr-OST0001"));
+    static const struct {
+        const char *nid;
+        int64_t from, to;
+    } said[] = {
+        {"192.0.2.3@o2ib", 500, 600}, {"192.0.2.1@o2ib", 0, 300}, {"192.0.2.2@o2ib", 100, 200}};
+    rg_host_id hosts[4];
+    for (size_t i = 0; i < 3; i++) {
+        rg_word nid = rg_map_nid(map, rg_span_text(said[i].nid));
+        hosts[i] = rg_map_host_of_nid(map, nid);
+        rg_map_served(map, target, RG_TARGET_OST, 1, nid, fixture.client, 3 - i);
+    }
+    assert_true(rg_map_host_of_target(map, target, 0) == hosts[0]); /* the last that was read */
+    for (size_t i = 0; i < 3; i++) {
+        rg_map_served_during(map, target, rg_map_nid(map, rg_span_text(said[i].nid)), said[i].from,
+                             said[i].to);
+    }
+    rg_word timeless = rg_map_nid(map, RG_SPAN_LITERAL("192.0.2.4@o2ib"));
+    rg_map_served(map, target, RG_TARGET_OST, 1, timeless, fixture.client, 9);
+    static const struct {
+        int64_t at;
+        size_t host;
+    } asked[] = {{-5, 1}, {50, 1}, {150, 2}, {250, 1}, {400, 1}, {550, 0}, {RG_MAP_LATEST, 0}};
+    for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
+        assert_int_equal(rg_map_host_of_target(map, target, asked[i].at), hosts[asked[i].host]);
+    }
+    close_map(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_target_is_where_it_was_then),
         cmocka_unit_test(a_server_does_not_have_the_nid_that_it_speaks_of),
         cmocka_unit_test(a_client_does_not_have_the_nid_that_it_speaks_of),
     };
