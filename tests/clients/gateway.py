@@ -83,7 +83,7 @@ class Gateway:
             )
         return self
 
-    def start(self, timeout=60):
+    def start(self, timeout=120):
         os.makedirs(self.tree, exist_ok=True)
         return self.begin().wait_until_ready(timeout)
 
