@@ -350,7 +350,10 @@ static const char *remedy(const struct rg_failure *failure)
     static atomic_flag said_clock = ATOMIC_FLAG_INIT;
     static atomic_flag said_keys = ATOMIC_FLAG_INIT;
     static atomic_flag said_region = ATOMIC_FLAG_INIT;
-    if (failure->status == RG_STATUS_CONNECT && !atomic_flag_test_and_set(&said_connect)) {
+    /* Every S3 server has a list of buckets. */
+    bool is_other_server = failure->status == RG_STATUS_NOT_FOUND && failure->s3_code[0] == '\0';
+    if ((failure->status == RG_STATUS_CONNECT || is_other_server) &&
+        !atomic_flag_test_and_set(&said_connect)) {
         return " (--endpoint or AWS_ENDPOINT_URL says where the gateway is.)";
     }
     if (failure->status != RG_STATUS_CREDENTIALS || failure->http_status == 0) {

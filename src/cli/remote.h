@@ -84,8 +84,9 @@ struct rg_cli_remote {
          &(remote).profile, "NAME", "profile of ~/.aws/credentials and ~/.aws/config"},             \
         {"region", 0, RG_CLI_TEXT, &(remote).region, "NAME", "region to sign for"},                 \
         {"ca-file", 0, RG_CLI_TEXT, &(remote).ca_file, "FILE", "CA certificates, PEM"},             \
-        {"virtual-host",         0,    RG_CLI_FLAG,                                                 \
-         &(remote).virtual_host, NULL, "address buckets as BUCKET.host"},                           \
+        {"virtual-host", 0,                                                                         \
+         RG_CLI_FLAG,    &(remote).virtual_host,                                                    \
+         NULL,           "address buckets as BUCKET.host; Railgate needs the setting domain"},      \
         {"path",           0,                                                                       \
          RG_CLI_PATH,      &(remote).path,                                                          \
          "auto|rdma|http", "the way of object bytes; rdma: nothing else will do"},                  \

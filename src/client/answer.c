@@ -84,7 +84,9 @@ static void XMLCALL on_start(void *context, const XML_Char *name, const XML_Char
     name = local_name(name);
     /* Some answers have one of several roots; NULL takes any. */
     if (walk->depth == 0 && walk->root && strcmp(name, walk->root) != 0) {
-        stop(walk, fail_parse(walk, "another document was expected"));
+        stop(walk, rg_failf(walk->err, RG_PARSE,
+                            "The server's answer is not understood: it is %.64s, not %s.", name,
+                            walk->root));
         return;
     }
     if (!push(walk, name)) {

@@ -368,7 +368,7 @@ static const char *usual_code(const struct rg_request *call, int http_status)
 {
     switch (http_status) {
     case 404:
-        return call->key ? "NoSuchKey" : "NoSuchBucket";
+        return call->key ? "NoSuchKey" : call->bucket ? "NoSuchBucket" : "";
     case 304:
         return "NotModified";
     case 412:

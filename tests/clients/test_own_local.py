@@ -120,6 +120,16 @@ def test_a_gateway_that_is_not_there(tmp_path):
     assert len(done.stderr.splitlines()) == 2 and done.stderr.count("--endpoint") == 1
 
 
+def test_what_is_no_s3_gateway(gateway, tmp_path):
+    """The admin listener, and a gateway that does not know the domain of which buckets are hosts."""
+    done = say("ls", "--endpoint", f"http://127.0.0.1:{gateway.admin_port}", **KEYS)
+    assert done.returncode == 1 and "404" in done.stderr and "--endpoint" in done.stderr, done.stderr
+    assert "NoSuchBucket" not in done.stderr
+    done = say("ls", "--virtual-host", "--endpoint", f"http://localhost:{gateway.port}", "s3://bucket",
+               AWS_ACCESS_KEY_ID=gateways.ACCESS_KEY, AWS_SECRET_ACCESS_KEY=gateways.SECRET_KEY)
+    assert done.returncode == 1 and "ListAllMyBucketsResult" in done.stderr, done.stderr
+
+
 def test_http_and_https_mixed_up(gateway, start, tmp_path):
     done = say("ls", "--endpoint", f"https://{gateway.host}", "--no-retries", **KEYS)
     assert done.returncode == 1 and "http://" in done.stderr, done.stderr
