@@ -16,7 +16,7 @@ static int fail_listen(struct rg_error *err, int os_errno, const char *address, 
     const char *shown = address[0] ? address : "*";
     if (os_errno == EADDRINUSE) {
         return rg_fail_errno(err, RG_SERVICE_UNAVAILABLE, os_errno,
-                             "port %u on %s is already in use", port, shown);
+                             "port %u on %s is in use already", port, shown);
     }
     return rg_fail_errno(err, RG_SETTING, os_errno, "cannot listen on %s, port %u", shown, port);
 }
