@@ -137,7 +137,12 @@ static int load_pair(const struct rg_certificate *certificate, struct pair **ret
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
     int rc = load_chain(certificate->cert_path, pair, err);
-    rc = rc < 0 ? rc : load_key(certificate->key_path, pair, err);
+    if (rc < 0) {
+        rc = rg_error_context(err, "tls-cert");
+    } else {
+        rc = load_key(certificate->key_path, pair, err);
+        rc = rc < 0 ? rg_error_context(err, "tls-key") : 0;
+    }
     if (rc == 0 && !is_match(pair)) {
         rc = rg_failf(err, RG_SETTING,
                       "the private key in %s does not belong to the certificate "

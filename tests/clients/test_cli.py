@@ -74,6 +74,8 @@ def test_config_shows_value_and_source(tmp_path):
     (["--config", "/nowhere/at/all"], {}, "config"),
     (["--mask", "nonsense"], {}, "mask"),
     (["--tls-cert", "/nowhere/cert.pem"], {}, "tls-"),
+    (["--tls-cert", "/nowhere/a.pem", "--tls-key", "/nowhere/b.pem"], {}, "tls-cert: cannot read /nowhere/a.pem"),
+    (["--tls-cert", "/etc/passwd", "--tls-key", "/etc/passwd"], {}, "tls-cert: /etc/passwd holds no usable certificate"),
     (["--address", "not an address"], {}, "address"),
     (["--address", "localhost", "--rdma-transports", "ofi"], {}, "setting address"),
     (["--address", "192.0.2.1", "--rdma-transports", "ofi"], {}, "setting address"),
