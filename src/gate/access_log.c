@@ -1,11 +1,13 @@
 #include "gate/access_log.h"
 
+#include "base/assert.h"
 #include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,8 @@ struct rg_access_log {
     int fd; /* the number stays, reopening puts another file behind it */
     _Atomic uint64_t failures;
     _Atomic bool failing;
+    pthread_mutex_t lock; /* of the line that is being written: a pipe may take it in pieces */
+    _Atomic bool is_torn; /* what was written last has no end */
 };
 
 /* Not blocking, for the sake of pipes: one that nobody reads is ENXIO, where the signals of the
@@ -50,6 +54,7 @@ int rg_access_log_open(const char *path, struct rg_access_log **ret_log, struct 
         free(copy);
         return rg_fail(err, RG_OUT_OF_MEMORY);
     }
+    RG_MUST(pthread_mutex_init(&log->lock, NULL));
     log->path = copy;
     log->fd = RG_TAKE_FD(fd);
     *ret_log = log;
@@ -60,6 +65,7 @@ void rg_access_log_close(struct rg_access_log *log)
 {
     if (log) {
         close(log->fd);
+        RG_MUST(pthread_mutex_destroy(&log->lock));
         free(log->path);
         free(log);
     }
@@ -75,6 +81,7 @@ int rg_access_log_reopen(struct rg_access_log *log, struct rg_error *err)
     if (dup3(fd, log->fd, O_CLOEXEC) < 0) {
         return rg_fail_errno(err, RG_INTERNAL_ERROR, errno, "cannot switch the access log");
     }
+    atomic_store(&log->is_torn, false);
     return 0;
 }
 
@@ -239,6 +246,32 @@ static bool is_worth_waiting(struct rg_access_log *log, int os_errno)
     return os_errno == EAGAIN && !atomic_load(&log->failing) && poll(&pipe, 1, PIPE_WAIT_MS) > 0;
 }
 
+/* With the lock held. 0, or the errno of what was not written to its end. */
+static int write_all(struct rg_access_log *log, struct span bytes)
+{
+    while (bytes.len > 0) {
+        ssize_t written = write(log->fd, bytes.ptr, bytes.len);
+        int failed = written < 0 ? errno : 0;
+        if (written > 0) {
+            bytes = rg_span_skip(bytes, (size_t)written);
+            atomic_store(&log->is_torn, bytes.len > 0);
+        } else if (!is_worth_waiting(log, failed)) {
+            return failed ? failed : ENOSPC;
+        }
+    }
+    return 0;
+}
+
+/* Behind what is left of one that was lost, a line begins anew. */
+static int write_line(struct rg_access_log *log, struct span line)
+{
+    RG_MUST(pthread_mutex_lock(&log->lock));
+    int failed = atomic_load(&log->is_torn) ? write_all(log, RG_SPAN_LITERAL("\n")) : 0;
+    failed = failed ? failed : write_all(log, line);
+    RG_MUST(pthread_mutex_unlock(&log->lock));
+    return failed;
+}
+
 void rg_access_log_write(struct rg_access_log *log, const struct rg_access_record *record)
 {
     RG_BUF(line, LINE_BYTES_MAX);
@@ -247,12 +280,9 @@ void rg_access_log_write(struct rg_access_log *log, const struct rg_access_recor
         note_failure(log, ENOMEM);
         return;
     }
-    ssize_t written;
-    do {
-        written = write(log->fd, line.data, line.len);
-    } while (written < 0 && is_worth_waiting(log, errno));
-    if (written != (ssize_t)line.len) {
-        note_failure(log, written < 0 ? errno : ENOSPC);
+    int failed = write_line(log, rg_buf_span(&line));
+    if (failed) {
+        note_failure(log, failed);
         return;
     }
     if (atomic_exchange(&log->failing, false)) {

@@ -3,7 +3,10 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -195,12 +198,120 @@ static void test_pipes(void **state)
     rmdir(own);
 }
 
+/* ---- Lines longer than what a pipe takes at once ---- */
+
+#define LONG_LINES  40u
+#define LONG_AGENT  9000u
+#define LONG_ROUNDS 20u
+
+struct slow_reader {
+    int fd;
+    char *bytes;
+    size_t len;
+    _Atomic bool over; /* nothing more is written */
+};
+
+/* Begins when the pipe is as good as full. */
+static void *read_slowly(void *argument)
+{
+    struct slow_reader *reader = argument;
+    int waiting = 0;
+    while (waiting < 60000 && !atomic_load(&reader->over)) {
+        assert_int_equal(ioctl(reader->fd, FIONREAD, &waiting), 0);
+        usleep(1000);
+    }
+    for (;;) {
+        bool over = atomic_load(&reader->over);
+        ssize_t len = read(reader->fd, reader->bytes + reader->len, LONG_AGENT);
+        if (len > 0) {
+            reader->len += (size_t)len;
+        } else if (over) {
+            return NULL;
+        } else {
+            usleep(1000);
+        }
+    }
+}
+
+static unsigned count_whole(const char *bytes, size_t len, struct span line)
+{
+    unsigned count = 0;
+    for (const char *at = bytes, *end; (end = memchr(at, '\n', len - (size_t)(at - bytes)));
+         at = end + 1) {
+        count += (size_t)(end + 1 - at) == line.len && memcmp(at, line.ptr, line.len) == 0;
+    }
+    return count;
+}
+
+/* One that is lost spoils no other; and none is while the pipe is read. */
+static void test_long_lines_in_a_pipe(void **state)
+{
+    (void)state;
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_access_log *log;
+    struct rg_access_record record = sample_record();
+    char *agent = malloc(LONG_AGENT);
+    struct slow_reader reader = {.bytes = malloc(LONG_LINES * 2 * LONG_AGENT)};
+    assert_non_null(agent);
+    assert_non_null(reader.bytes);
+    memset(agent, 'u', LONG_AGENT);
+    record.user_agent = rg_span(agent, LONG_AGENT);
+    RG_BUF(line, 4 * LONG_AGENT);
+    rg_access_log_format(&record, &line);
+    assert_true(rg_buf_ok(&line));
+    char own[] = "/tmp/rg-test-access-XXXXXX";
+    char path[64];
+    assert_non_null(mkdtemp(own));
+    snprintf(path, sizeof path, "%s/pipe", own);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    reader.fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(reader.fd >= 0);
+    assert_int_equal(rg_access_log_open(path, &log, &err), 0);
+    /* Nobody reads. */
+    for (unsigned i = 0; i < LONG_LINES; i++) {
+        rg_access_log_write(log, &record);
+    }
+    uint64_t lost = rg_access_log_failures(log);
+    assert_in_range(lost, 1, LONG_LINES - 1);
+    atomic_store(&reader.over, true);
+    read_slowly(&reader);
+    rg_access_log_write(log, &record);
+    read_slowly(&reader);
+    assert_int_equal(rg_access_log_failures(log), lost);
+    assert_int_equal(count_whole(reader.bytes, reader.len, rg_buf_span(&line)),
+                     LONG_LINES + 1 - lost);
+    /* Somebody does, if late: as many rounds as it takes on a machine where that is too late. */
+    uint64_t lost_now = 1;
+    for (unsigned round = 0; round < LONG_ROUNDS && lost_now; round++) {
+        pthread_t thread;
+        reader.len = 0;
+        atomic_store(&reader.over, false);
+        lost = rg_access_log_failures(log);
+        assert_int_equal(pthread_create(&thread, NULL, read_slowly, &reader), 0);
+        for (unsigned i = 0; i < LONG_LINES; i++) {
+            rg_access_log_write(log, &record);
+        }
+        atomic_store(&reader.over, true);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        lost_now = rg_access_log_failures(log) - lost;
+        assert_int_equal(count_whole(reader.bytes, reader.len, rg_buf_span(&line)),
+                         LONG_LINES - lost_now);
+    }
+    assert_int_equal(lost_now, 0);
+    close(reader.fd);
+    rg_access_log_close(log);
+    unlink(path);
+    rmdir(own);
+    free(reader.bytes);
+    free(agent);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_form),      cmocka_unit_test(test_hostile_texts),
         cmocka_unit_test(test_reopening), cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_pipes),
+        cmocka_unit_test(test_pipes),     cmocka_unit_test(test_long_lines_in_a_pipe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
