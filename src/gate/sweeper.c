@@ -69,14 +69,7 @@ static uint64_t seconds_of(const struct hand *hand)
     return (rg_clock_ms() - hand->begun_ms) / 1000;
 }
 
-static void take_result(struct rg_sweeper *sweeper, const struct hand *hand)
-{
-    if (hand->rc < 0 && sweeper->first.code == RG_OK) {
-        sweeper->first = hand->err;
-    }
-}
-
-/* Those that were left and have come back. */
+/* Those that were left and have come back; what they failed at belongs to no pass any more. */
 static void take_back(struct rg_sweeper *sweeper)
 {
     for (size_t i = 0; i < sweeper->hand_count; i++) {
@@ -84,7 +77,11 @@ static void take_back(struct rg_sweeper *sweeper)
         if (hand->is_left && !atomic_load(&hand->busy)) {
             hand->is_left = false;
             atomic_fetch_sub(&sweeper->left, 1);
-            take_result(sweeper, hand);
+            if (hand->rc < 0) {
+                rg_log_warn("sweep.failed", "leftovers could not be removed",
+                            RG_FIELD_TEXT("bucket", hand->bucket),
+                            RG_FIELD_TEXT("error", hand->err.message));
+            }
             rg_log_info("sweep.back", "the sweep of a bucket that was left has come to its end",
                         RG_FIELD_TEXT("bucket", hand->bucket),
                         RG_FIELD_INT("seconds", seconds_of(hand)));
@@ -134,7 +131,9 @@ static void await(struct rg_sweeper *sweeper, struct hand *hand)
         rg_event_wait(&sweeper->wake, deadline_ns);
     }
     if (!atomic_load(&hand->busy)) {
-        take_result(sweeper, hand);
+        if (hand->rc < 0 && sweeper->first.code == RG_OK) {
+            sweeper->first = hand->err;
+        }
     } else if (!atomic_load(&sweeper->stopping)) {
         hand->is_left = true;
         atomic_fetch_add(&sweeper->left, 1);

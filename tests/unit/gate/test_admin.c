@@ -1,6 +1,7 @@
 /*
  * The admin listener over a store that does as it is told: answers, fails, hangs.
  */
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "gate/admin.h"
@@ -58,12 +59,12 @@ static _Atomic bool sweep_hangs;
 static _Atomic unsigned hanging_from; /* of the buckets by number, */
 static _Atomic unsigned hanging_to;   /* before this one */
 static _Atomic unsigned swept[BUCKETS];
+static _Atomic bool hanging_fails; /* the next that hung, when it comes back */
 static _Atomic bool list_fails;
 
 static int sweep(struct rg_store *store, struct span bucket, struct rg_error *err)
 {
     (void)store;
-    (void)err;
     atomic_fetch_add(&sweeps, 1);
     if (bucket.len == 0) {
         return 0;
@@ -72,11 +73,13 @@ static int sweep(struct rg_store *store, struct span bucket, struct rg_error *er
     assert_true(rg_span_starts(bucket, RG_SPAN_LITERAL("bucket-")));
     assert_true(rg_span_to_u64(rg_span_skip(bucket, 7), &number));
     atomic_fetch_add(&swept[number], 1);
+    bool hung = false;
     while (atomic_load(&sweep_hangs) && number >= atomic_load(&hanging_from) &&
            number < atomic_load(&hanging_to)) {
+        hung = true;
         usleep(1000);
     }
-    return 0;
+    return hung && atomic_exchange(&hanging_fails, false) ? rg_fail(err, RG_STORAGE_FAULT) : 0;
 }
 
 static int list_buckets(struct rg_store *store, struct rg_bucket_info **ret_buckets,
@@ -617,11 +620,12 @@ static struct rg_sweeper_counters counters_of(struct rg_sweeper *sweeper)
     return counters;
 }
 
-static struct rg_sweeper *begin_sweeping(uint64_t patience_ms)
+static struct rg_sweeper *begin_sweeping(uint64_t interval_ms, uint64_t patience_ms)
 {
     struct rg_error err = RG_ERROR_INIT;
     struct rg_sweeper *sweeper;
-    const struct rg_sweeper_config config = {.interval_ms = 20, .patience_ms = patience_ms};
+    const struct rg_sweeper_config config = {.interval_ms = interval_ms,
+                                             .patience_ms = patience_ms};
     atomic_store(&behaviour, WELL);
     atomic_store(&sweeps, 0);
     for (unsigned i = 0; i < BUCKETS; i++) {
@@ -651,16 +655,17 @@ static void await_sweeps(unsigned bucket, unsigned wanted)
 
 static void await_left(struct rg_sweeper *sweeper, unsigned wanted)
 {
-    for (int i = 0; i < 60000 && counters_of(sweeper).left != wanted; i++) {
+    unsigned left;
+    for (int i = 0; (left = counters_of(sweeper).left) != wanted && i < 60000; i++) {
         usleep(1000);
     }
-    assert_int_equal(counters_of(sweeper).left, wanted);
+    assert_int_equal(left, wanted);
 }
 
 static void test_sweeper(void **state)
 {
     (void)state;
-    struct rg_sweeper *sweeper = begin_sweeping(60000);
+    struct rg_sweeper *sweeper = begin_sweeping(20, 60000);
     await_passes(sweeper, 3);
     assert_true(atomic_load(&sweeps) >= 3);
     for (unsigned i = 0; i < BUCKETS; i++) {
@@ -686,7 +691,7 @@ static void test_sweeper_leaves_what_hangs(void **state)
     atomic_store(&hanging_from, 4);
     atomic_store(&hanging_to, 7);
     atomic_store(&sweep_hangs, true);
-    struct rg_sweeper *sweeper = begin_sweeping(50);
+    struct rg_sweeper *sweeper = begin_sweeping(20, 50);
     for (unsigned i = 0; i < BUCKETS; i++) {
         await_sweeps(i, i >= 4 && i < 7 ? 1 : 3);
     }
@@ -699,6 +704,38 @@ static void test_sweeper_leaves_what_hangs(void **state)
     await_sweeps(5, 2);
     assert_true(rg_sweeper_stop(sweeper, 60000));
     rg_sweeper_free(sweeper);
+}
+
+/* One that comes back between two passes says what it failed at all the same. */
+static void test_what_a_sweep_that_was_left_failed_at(void **state)
+{
+    (void)state;
+    char said[4096] = "";
+    char path[] = "/tmp/rg-test-sweep-XXXXXX";
+    int log = mkstemp(path);
+    assert_true(log >= 0);
+    unlink(path);
+    rg_log_setup(log, RG_LOG_HUMAN, RG_LOG_WARN);
+    atomic_store(&hanging_from, 5);
+    atomic_store(&hanging_to, 6);
+    atomic_store(&hanging_fails, true);
+    atomic_store(&sweep_hangs, true);
+    struct rg_sweeper *sweeper = begin_sweeping(3000, 50);
+    await_sweeps(BUCKETS - 1, 1);
+    await_passes(sweeper, counters_of(sweeper).passes == 0);
+    atomic_store(&sweep_hangs, false);
+    for (int i = 0; i < 60000 && !strstr(said, "sweep.failed"); i++) {
+        usleep(1000);
+        ssize_t len = pread(log, said, sizeof said - 1, 0);
+        said[RG_MAX(len, 0)] = '\0';
+    }
+    assert_true(rg_sweeper_stop(sweeper, 60000));
+    rg_sweeper_free(sweeper);
+    rg_log_setup(open("/dev/null", O_WRONLY | O_CLOEXEC), RG_LOG_HUMAN, RG_LOG_ERROR);
+    close(log);
+    const char *failed = strstr(said, "sweep.failed");
+    assert_non_null(failed);
+    assert_non_null(strstr(failed, "bucket=bucket-5"));
 }
 
 static unsigned count_swept(void)
@@ -717,7 +754,7 @@ static void test_sweeper_where_all_hang(void **state)
     atomic_store(&hanging_from, 0);
     atomic_store(&hanging_to, BUCKETS);
     atomic_store(&sweep_hangs, true);
-    struct rg_sweeper *sweeper = begin_sweeping(10);
+    struct rg_sweeper *sweeper = begin_sweeping(20, 10);
     for (int i = 0; i < 60000 && count_swept() < 8; i++) {
         usleep(1000);
     }
@@ -745,6 +782,7 @@ int main(void)
         cmocka_unit_test(test_stop_while_hanging),
         cmocka_unit_test(test_sweeper),
         cmocka_unit_test(test_sweeper_leaves_what_hangs),
+        cmocka_unit_test(test_what_a_sweep_that_was_left_failed_at),
         cmocka_unit_test(test_sweeper_where_all_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
