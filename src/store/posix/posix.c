@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #define OWNER_BYTES_MAX 512
+#define MARK_TRIES      16
 
 static const struct rg_store_ops ops;
 
@@ -50,6 +51,33 @@ static int refuse_second(const struct rg_posix *posix, const char *who, struct r
         posix->root_path, (int)strcspn(who, "\n"), who[0] ? who : "another gateway");
 }
 
+static bool is_mark(int state_fd, int fd)
+{
+    struct stat own;
+    struct stat named;
+    return fstat(fd, &own) == 0 && fstatat(state_fd, "owner", &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+}
+
+/* Whoever stops takes the mark away: a lock on one that has no name any more keeps nobody out. */
+static int lock_mark(struct rg_posix *posix, int state_fd, bool *ret_held, struct rg_error *err)
+{
+    for (int i = 0; i < MARK_TRIES; i++) {
+        rg_autoclose int fd =
+            openat(state_fd, "owner", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0) {
+            return rg_fail_storage(err, errno, "%s: making .railgate/owner", posix->root_path);
+        }
+        bool held = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+        if (held || is_mark(state_fd, fd)) {
+            posix->owner_fd = RG_TAKE_FD(fd);
+            *ret_held = held;
+            return 0;
+        }
+    }
+    return refuse_second(posix, "", err);
+}
+
 /*
  * Leaves a mark in <root>/.railgate/owner, and holds an flock on it (which works among the
  * processes of one machine even where it does not work between machines). A mark of ours without a
@@ -60,12 +88,12 @@ static int mark_tree(struct rg_posix *posix, int state_fd, struct rg_error *err)
     char self[OWNER_BYTES_MAX];
     char other[OWNER_BYTES_MAX] = "";
     describe_self(self);
-    int fd = openat(state_fd, "owner", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return rg_fail_storage(err, errno, "%s: making .railgate/owner", posix->root_path);
+    bool held = false;
+    int rc = lock_mark(posix, state_fd, &held, err);
+    if (rc) {
+        return rc;
     }
-    posix->owner_fd = fd;
-    bool held = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    int fd = posix->owner_fd;
     ssize_t len = pread(fd, other, sizeof other - 1, 0);
     if (len < 0) {
         return rg_fail_storage(err, errno, "%s: reading .railgate/owner", posix->root_path);

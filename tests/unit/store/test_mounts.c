@@ -27,6 +27,25 @@ FILE *__wrap_fopen64(const char *path, const char *mode)
     return __real_fopen64(path, mode);
 }
 
+/* Called once, before a mark of a gateway is locked. */
+static void (*before_mark)(void);
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation)
+{
+    char link[32];
+    char path[4096] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, path, sizeof path - 1);
+    if (before_mark && len > 6 && strcmp(path + len - 6, "/owner") == 0) {
+        void (*call)(void) = before_mark;
+        before_mark = NULL;
+        call();
+    }
+    return __real_flock(fd, operation);
+}
+
 static int try_open(struct tree *tree, struct rg_error *err)
 {
     rg_buf_clear(&tree->summary);
@@ -352,6 +371,44 @@ static void test_one_gateway_without_locks(void **state)
     assert_non_null(strstr(err.message, "elsewhere"));
     assert_true(path_exists(&tree, "../.railgate/owner"));
     tree_remove(&tree);
+}
+
+static struct tree going;
+static struct tree coming;
+
+static void stop_gateway(void)
+{
+    tree_close(&going);
+}
+
+static void replace_gateway(void)
+{
+    tree_close(&going);
+    tree_open(&coming);
+}
+
+/* A gateway that has the mark of one open that stops is not alone if another comes meanwhile. */
+static void test_one_gateway_while_another_stops(void **state)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    assert_true(tree_make(&going, "local", 0));
+    tree_set(&going, RG_SETTING_mask, "locks");
+    tree_open(&going);
+    struct tree third = going;
+    coming = going;
+    third.store = coming.store = NULL;
+    before_mark = replace_gateway;
+    assert_int_equal(try_open(&third, &err), -RG_STORAGE_UNSUPPORTED);
+    assert_null(before_mark);
+    assert_true(path_exists(&coming, "../.railgate/owner"));
+    tree_close(&coming);
+    /* And if none does it goes on. */
+    tree_open(&going);
+    before_mark = stop_gateway;
+    assert_int_equal(try_open(&third, &err), 0);
+    assert_true(path_exists(&third, "../.railgate/owner"));
+    tree_close(&third);
+    tree_remove(&going);
 }
 
 static void test_direct_io(void **state)
@@ -691,6 +748,7 @@ int main(void)
         cmocka_unit_test(test_quota_projects),
         cmocka_unit_test(test_refused_mounts),
         cmocka_unit_test(test_one_gateway_without_locks),
+        cmocka_unit_test(test_one_gateway_while_another_stops),
         cmocka_unit_test(test_direct_io),
         cmocka_unit_test(test_mounts_below_the_root),
         cmocka_unit_test(test_a_mount_becomes_read_only),
