@@ -259,12 +259,13 @@ bool rg_sweeper_stop(struct rg_sweeper *sweeper, unsigned timeout_ms)
     if (!rg_event_wait(&sweeper->ended, deadline_ns)) {
         return false;
     }
-    bool ended = true;
+    unsigned left = 0;
     for (size_t i = 0; i < sweeper->hand_count; i++) {
         rg_event_raise(&sweeper->hands[i].wake);
-        ended = rg_event_wait(&sweeper->hands[i].ended, deadline_ns) && ended;
+        left += !rg_event_wait(&sweeper->hands[i].ended, deadline_ns);
     }
-    return ended;
+    atomic_store(&sweeper->left, left);
+    return left == 0;
 }
 
 void rg_sweeper_free(struct rg_sweeper *sweeper)

@@ -34,7 +34,7 @@ int rg_sweeper_start(struct rg_store *store, const struct rg_sweeper_config *con
 void rg_sweeper_count(struct rg_sweeper *sweeper, struct rg_sweeper_counters *ret_counters);
 
 /* False when a thread is inside the store and does not come back within `timeout_ms`: then the
- * store must not be closed. Once. NULL is fine. */
+ * store must not be closed, and all sweeps that are not over count as left. Once. NULL is fine. */
 bool rg_sweeper_stop(struct rg_sweeper *sweeper, unsigned timeout_ms);
 
 /* After rg_sweeper_stop returned true. NULL is fine. */

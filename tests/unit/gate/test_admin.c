@@ -611,7 +611,7 @@ static void test_more_mounts_than_are_watched(void **state)
     assert_non_null(strstr(rg_buf_text(&answer.body), "\nrailgate_mounts_unwatched 7\n"));
 }
 
-static struct rg_sweeper *_Atomic left_sweeper; /* where leak checkers find it */
+static struct rg_sweeper *_Atomic left_sweepers[2]; /* where leak checkers find them */
 
 static struct rg_sweeper_counters counters_of(struct rg_sweeper *sweeper)
 {
@@ -761,7 +761,24 @@ static void test_sweeper_where_all_hang(void **state)
     await_passes(sweeper, 3);
     assert_int_equal(count_swept(), 8);
     assert_false(rg_sweeper_stop(sweeper, 10));
-    atomic_store(&left_sweeper, sweeper); /* its threads end with the test */
+    assert_int_equal(counters_of(sweeper).left, 8);
+    atomic_store(&left_sweepers[0], sweeper); /* its threads end with the test */
+    atomic_store(&sweep_hangs, false);
+}
+
+/* Also of one that it waited for still. */
+static void test_a_sweeper_that_is_stopped_in_a_bucket(void **state)
+{
+    (void)state;
+    atomic_store(&hanging_from, 3);
+    atomic_store(&hanging_to, 4);
+    atomic_store(&sweep_hangs, true);
+    struct rg_sweeper *sweeper = begin_sweeping(20, 3600000);
+    await_sweeps(3, 1);
+    assert_int_equal(counters_of(sweeper).left, 0);
+    assert_false(rg_sweeper_stop(sweeper, 10000));
+    assert_int_equal(counters_of(sweeper).left, 1);
+    atomic_store(&left_sweepers[1], sweeper);
     atomic_store(&sweep_hangs, false);
 }
 
@@ -784,6 +801,7 @@ int main(void)
         cmocka_unit_test(test_sweeper_leaves_what_hangs),
         cmocka_unit_test(test_what_a_sweep_that_was_left_failed_at),
         cmocka_unit_test(test_sweeper_where_all_hang),
+        cmocka_unit_test(test_a_sweeper_that_is_stopped_in_a_bucket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
