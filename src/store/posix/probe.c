@@ -479,6 +479,8 @@ int rg_posix_mount_prove(struct rg_posix *posix, int directory_fd,
     } else if (dir < 0) {
         rc = rg_fail_storage(err, errno, "%s: opening a directory just made", posix->root_path);
     } else {
+        /* Tells sweepers, as with files: the mount may take longer than temp-expiry. */
+        (void)flock(dir, LOCK_SH | LOCK_NB);
         rc = run_probes(posix, dir, mount, err);
     }
     /* Left to the sweeper when this fails. */

@@ -93,12 +93,14 @@ int rg_posix_leftover_remove(struct rg_posix *posix, int directory_fd, const cha
     if (!is_older(&sweep, &st, posix->settings->temp_expiry)) {
         return -EBUSY;
     }
-    if (S_ISREG(st.st_mode)) {
-        rg_autoclose int fd =
-            openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    rg_autoclose int fd = -1;
+    if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
+        fd = openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)) {
-            return -EBUSY; /* gone, or somebody writes to it */
+            return -EBUSY; /* gone, or somebody writes to it, or probes a mount in it */
         }
+    }
+    if (S_ISREG(st.st_mode)) {
         if (unlinkat(directory_fd, name, 0) < 0) {
             return errno == ENOENT ? 0 : -errno;
         }

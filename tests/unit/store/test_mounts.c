@@ -46,6 +46,21 @@ int __wrap_flock(int fd, int operation)
     return __real_flock(fd, operation);
 }
 
+/* Called once, in the middle of the probes of a mount. */
+static void (*in_probe)(void);
+
+int __real_futimens(int fd, const struct timespec times[2]);
+int __wrap_futimens(int fd, const struct timespec times[2]);
+int __wrap_futimens(int fd, const struct timespec times[2])
+{
+    if (in_probe) {
+        void (*call)(void) = in_probe;
+        in_probe = NULL;
+        call();
+    }
+    return __real_futimens(fd, times);
+}
+
 static int try_open(struct tree *tree, struct rg_error *err)
 {
     rg_buf_clear(&tree->summary);
@@ -411,6 +426,36 @@ static void test_one_gateway_while_another_stops(void **state)
     tree_remove(&going);
 }
 
+static void sweep_late(void)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    sleep(2); /* longer than temp-expiry */
+    assert_int_equal(rg_store_sweep(going.store, RG_SPAN_EMPTY, &err), 0);
+}
+
+/* A start that takes longer than temp-expiry finds the same as any, although another gateway
+ * sweeps. */
+static void test_a_slow_start_beside_a_sweeper(void **state)
+{
+    struct rg_error err = RG_ERROR_INIT;
+    struct rg_store_counters counters;
+    assert_true(tree_make(&going, "local", 0));
+    tree_set(&going, RG_SETTING_temp_expiry, "1s");
+    tree_open(&going);
+    char before[4096];
+    snprintf(before, sizeof before, "%s", rg_buf_text(&going.summary));
+    coming = going;
+    coming.store = NULL;
+    in_probe = sweep_late;
+    assert_int_equal(try_open(&coming, &err), 0);
+    assert_null(in_probe);
+    assert_string_equal(rg_buf_text(&coming.summary), before);
+    tree_close(&coming);
+    rg_store_counters(going.store, &counters);
+    assert_int_equal(counters.swept_temporaries, 0);
+    tree_remove(&going);
+}
+
 static void test_direct_io(void **state)
 {
     struct tree tree;
@@ -749,6 +794,7 @@ int main(void)
         cmocka_unit_test(test_refused_mounts),
         cmocka_unit_test(test_one_gateway_without_locks),
         cmocka_unit_test(test_one_gateway_while_another_stops),
+        cmocka_unit_test(test_a_slow_start_beside_a_sweeper),
         cmocka_unit_test(test_direct_io),
         cmocka_unit_test(test_mounts_below_the_root),
         cmocka_unit_test(test_a_mount_becomes_read_only),
