@@ -90,6 +90,7 @@ struct rg_seen {
     struct text texts[TEXTS];
     struct link links[LINKS];
     uint32_t clock; /* which of a full bucket goes */
+    int64_t zone;   /* seconds that a wall clock was last east of UTC */
 };
 
 int rg_seen_new(struct rg_seen **ret_seen, struct rg_error *err)
@@ -459,6 +460,33 @@ static bool seen_at_boot(struct rg_seen *seen, const struct rg_log_record *recor
     return false;
 }
 
+/* A line of a wall clock of the other kind, which is off by its zone alone: at the same second of a
+ * quarter of an hour, and no further away than zones are. */
+static bool claim_zoned(struct rg_seen *seen, uint64_t line, bool utc, int64_t second,
+                        rg_source_id source)
+{
+    enum instant quarter = utc ? INSTANT_QUARTER_LOCAL : INSTANT_QUARTER_UTC;
+    enum instant kind = utc ? INSTANT_LOCAL : INSTANT_UTC;
+    int64_t rest = (second % QUARTER + QUARTER) % QUARTER;
+    for (int64_t i = -1; i <= 1; i++) {
+        struct entry *entry = find(seen, key_of(line, quarter, (rest + i + QUARTER) % QUARTER));
+        if (!claim(entry, source)) {
+            continue;
+        }
+        int64_t zone = seen->zone; /* most likely the same again */
+        for (int64_t next = -ZONE_MAX; next <= ZONE_MAX + QUARTER; next += QUARTER) {
+            int64_t at = second + i + (utc ? zone : -zone);
+            if (claim(find(seen, key_of(line, kind, at)), source)) {
+                seen->zone = zone;
+                return true;
+            }
+            zone = next;
+        }
+        entry->claimed--; /* said on another day */
+    }
+    return false;
+}
+
 /* Wall clocks of one kind agree to the second; of two kinds, but for a zone. */
 static bool seen_at_wall(struct rg_seen *seen, const struct rg_log_record *record, uint64_t line,
                          enum instant kind, int64_t second)
@@ -472,17 +500,12 @@ static bool seen_at_wall(struct rg_seen *seen, const struct rg_log_record *recor
         return same;
     }
     bool utc = kind == INSTANT_UTC;
-    enum instant mine = utc ? INSTANT_QUARTER_UTC : INSTANT_QUARTER_LOCAL;
-    enum instant other = utc ? INSTANT_QUARTER_LOCAL : INSTANT_QUARTER_UTC;
-    int64_t rest = (second % QUARTER + QUARTER) % QUARTER;
-    for (int64_t i = -1; i <= 1; i++) {
-        if (claim(find(seen, key_of(line, other, (rest + i + QUARTER) % QUARTER)),
-                  record->source)) {
-            return true;
-        }
+    if (claim_zoned(seen, line, utc, second, record->source)) {
+        return true;
     }
     if (!same) {
-        insert(seen, key_of(line, mine, rest), record);
+        int64_t rest = (second % QUARTER + QUARTER) % QUARTER;
+        insert(seen, key_of(line, utc ? INSTANT_QUARTER_UTC : INSTANT_QUARTER_LOCAL, rest), record);
     }
     return same;
 }

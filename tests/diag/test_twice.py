@@ -83,6 +83,13 @@ def test_a_copy_of_a_log_counts_nothing(tmp_path):
     assert total(tmp_path, messages(lines[:2]), messages(lines), dmesg(lines[:6], 30)) == 7
 
 
+def test_a_log_whose_stamps_changed_in_an_upgrade(tmp_path):
+    """What it said in one week is not what it said in the other, though each quarter of an hour has such a second."""
+    week, next_week = ([(EPOCH + 864000 * i + every * k, DOWN) for k in range(900)] for i, every in ((0, 7), (1, 11)))
+    assert total(tmp_path, messages(week), stated(next_week)) == 1800
+    assert total(tmp_path, stated(week), messages(next_week)) == 1800
+
+
 def test_ring_and_its_journal(tmp_path):
     lines = [(EPOCH - 990 + i * 100.25, lost(i)) for i in range(8)]
     assert total(tmp_path, ring(lines), journal(lines), dmesg(lines, 3)) == 8

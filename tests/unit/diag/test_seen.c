@@ -86,6 +86,26 @@ static void zones_between_journal_and_messages(void **state)
     assert_false(at_local(2, 1795962611 + 9 * 3600 + 77, "Lustre: a"));
 }
 
+/* Zones are no further apart, and what was said on another day is another line. */
+static void zones_are_within_fifteen_hours(void **state)
+{
+    for (int quarters = -70; quarters <= 70; quarters++) {
+        for (int utc_first = 0; utc_first < 2; utc_first++) {
+            char text[32];
+            snprintf(text, sizeof(text), "Lustre: %d %d", quarters, utc_first);
+            int64_t local = 1795962611 + quarters * 900;
+            assert_false(utc_first ? at_utc(1, 1795962611, text) : at_local(2, local, text));
+            assert_int_equal(utc_first ? at_local(2, local, text) : at_utc(1, 1795962611, text),
+                             quarters >= -60 && quarters <= 60);
+        }
+    }
+    /* What is of another day takes nothing from what is of this one. */
+    assert_false(at_utc(1, 1795962611, "Lustre: a"));
+    assert_false(at_local(2, 1795962611 - 9 * 86400, "Lustre: a"));
+    assert_true(at_local(2, 1795962611 + 9 * 3600, "Lustre: a"));
+    assert_false(at_local(2, 1795962611 + 9 * 86400, "Lustre: a"));
+}
+
 static void periodic_lines_of_rotated_files_stay(void **state)
 {
     assert_false(at_local(1, 900, "Lustre: a"));
@@ -432,6 +452,7 @@ int main(void)
         TEST(other_nodes_and_boots_are_others),
         TEST(a_source_repeats_itself_rightly),
         TEST(zones_between_journal_and_messages),
+        TEST(zones_are_within_fifteen_hours),
         TEST(periodic_lines_of_rotated_files_stay),
         TEST(ring_and_messages),
         TEST(ring_printed_twice),
