@@ -217,7 +217,7 @@ static bool judge_full(const struct rg_host_facts *facts, const struct rg_counte
                 "Not known: %s is full and can rise no more.", counter->name);
     rg_find_value(finding, "%" PRId64, counter->now);
     tell_where(finding, counter);
-    if (port) {
+    if (port && !rg_host_port_is_ethernet(port)) { /* which has no management to ask */
         rg_find_remedy(finding, "perfquery -C %s -P %u -R   # all counters of the port from 0",
                        facts->devices.rdma[port->device].name, port->number);
     }

@@ -2,11 +2,13 @@
  * Judges of the group "ports" (checks_ports.tbl). Pure.
  */
 #include "base/attr.h"
+#include "base/checked.h"
 #include "host/check.h"
 #include "host/facts.h"
 #include "host/remedy.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <net/if_arp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -751,6 +753,19 @@ void judge_addr(const struct rg_host_facts *facts, struct rg_findings *findings)
 
 /* ---- NEIGH ---- */
 
+/* Twice what it is, at least: a remedy must not take any away. */
+static void mend_neighbours(struct rg_finding *finding, int64_t limit)
+{
+    int64_t twice = 2 * RG_MIN(limit, INT64_C(0x3fffffff));
+    int64_t most = RG_MAX(twice, INT64_C(16384));
+    rg_find_remedy(finding,
+                   "printf 'net.ipv4.neigh.default.gc_thresh1 = %" PRId64 "\\n"
+                   "net.ipv4.neigh.default.gc_thresh2 = %" PRId64 "\\n"
+                   "net.ipv4.neigh.default.gc_thresh3 = %" PRId64 "\\n' "
+                   ">/etc/sysctl.d/90-rdma-neigh.conf && sysctl --system",
+                   most / 4, most / 2, most);
+}
+
 void judge_neigh(const struct rg_host_facts *facts, struct rg_findings *findings)
 {
     const struct rg_number *limit = &facts->ports.gc_thresh3;
@@ -763,7 +778,8 @@ void judge_neigh(const struct rg_host_facts *facts, struct rg_findings *findings
     }
     const struct rg_neighbours *table = &facts->ports.neighbours;
     bool is_large = limit->value >= NEIGHBOURS_ENOUGH;
-    if (!rg_reading_ok(&facts->ports.neighbours_at) && !is_large) {
+    bool knows = rg_reading_ok(&facts->ports.neighbours_at);
+    if (!knows && !is_large) {
         (void)rg_find_unread(findings, "", &facts->ports.neighbours_at);
         return;
     }
@@ -776,17 +792,20 @@ void judge_neigh(const struct rg_host_facts *facts, struct rg_findings *findings
                       crowded ? "The neighbour table holds %d entries, and more than half is taken."
                               : "The neighbour table holds %d entries, and has been full.",
                       (int)limit->value)
-            : rg_find(findings, RG_VERDICT_OK, "", "There is room: it holds %d entries.",
+            : rg_find(findings, RG_VERDICT_OK, "",
+                      knows ? "There is room: it holds %d entries."
+                            : "It holds %d entries, enough for a large fabric.",
                       (int)limit->value);
-    rg_find_value(finding, "gc_thresh3 %d, entries %llu, refused since the boot %llu",
-                  (int)limit->value, (unsigned long long)table->entries,
-                  (unsigned long long)table->overflows);
+    if (knows) {
+        rg_find_value(finding, "gc_thresh3 %d, entries %llu, refused since the boot %llu",
+                      (int)limit->value, (unsigned long long)table->entries,
+                      (unsigned long long)table->overflows);
+    } else {
+        rg_find_value(finding, "gc_thresh3 %d, entries not known", (int)limit->value);
+    }
     rg_find_where(finding, &limit->at);
     if (low) {
-        rg_find_remedy(finding, "printf 'net.ipv4.neigh.default.gc_thresh1 = 4096\\n"
-                                "net.ipv4.neigh.default.gc_thresh2 = 8192\\n"
-                                "net.ipv4.neigh.default.gc_thresh3 = 16384\\n' "
-                                ">/etc/sysctl.d/90-rdma-neigh.conf && sysctl --system");
+        mend_neighbours(finding, limit->value);
     }
 }
 

@@ -265,6 +265,21 @@ def test_what_brings_a_gid(tmp_path):
     assert "ip address add" not in told and "v1 only" in told, told
 
 
+@pytest.mark.parametrize("limit, mended", [(1024, 16384), (8192, 16384), (8193, 16386), (40000, 80000)])
+def test_a_crowded_neighbour_table_gets_more_room(tmp_path, limit, mended):
+    """One that was made larger than usual, too."""
+    told = remedy(tmp_path, "cx-roce", "NEIGH", [f"/proc/sys/net/ipv4/neigh/default/gc_thresh3 = {limit}",
+                                                 f"/proc/net/stat/arp_cache = entries table_fulls\\n{limit - 1:08x} 00000000"])
+    for number, value in (1, mended // 4), (2, mended // 2), (3, mended):
+        assert f"gc_thresh{number} = {value}\\n" in told, told
+
+
+def test_a_neighbour_table_that_is_hidden_has_no_number_of_entries(tmp_path):
+    found = forest.findings(judge_machine(tmp_path, "cx-roce", ["/proc/sys/net/ipv4/neigh/default/gc_thresh3 = 4096",
+                                                                "/proc/net/stat/arp_cache !EACCES"]), "NEIGH")
+    assert [(f["verdict"], f["value"]) for f in found] == [("ok", "gc_thresh3 4096, entries not known")], found
+
+
 def test_a_port_without_an_interface(tmp_path):
     port = "/sys/class/infiniband/rocep59s0f1/ports/1"
     told = remedy(tmp_path, "e810", "PORT-STATE", [f"{port}/state = 1: DOWN", f"{port}/phys_state = 3: Disabled",
@@ -298,6 +313,12 @@ def test_a_full_counter_proves_nothing(tmp_path, name, check, full):
     assert forest.verdicts(report)[check] == "ok"  # of the other port
     report = judge_machine(tmp_path, "cx-ib", [f"{counter} = {full - 1}"])
     assert [f["verdict"] for f in forest.findings(report, check)] == ["ok"]
+
+
+def test_a_full_counter_of_a_port_that_perfquery_cannot_ask(tmp_path):
+    report = judge_machine(tmp_path, "cx-roce", ["/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed = 255"])
+    found = [f for f in forest.findings(report, "CNT-LINK") if f.get("subject") == "mlx5_0/1"]
+    assert found and found[0]["verdict"] == "skip" and "perfquery" not in json.dumps(found), found
 
 
 def test_where_all_are_full(tmp_path):
