@@ -118,12 +118,13 @@ static void judge_running(const struct rg_host_service *service, uint64_t need,
     }
 }
 
-/* Whom the limit will not hold for: CAP_IPC_LOCK is root's, or given by the unit. */
+/* Whom the limit will not hold for: CAP_IPC_LOCK is root's, or given by the unit, which may as well
+ * take it from root. */
 static bool is_exempt(const struct rg_host_service *service)
 {
     const struct rg_unit *unit = &service->parsed;
     bool is_root = !unit->dynamic_user && (!unit->user[0] || strcmp(unit->user, "root") == 0);
-    return is_root || unit->may_lock;
+    return (is_root || unit->may_lock) && (!unit->is_bounded || unit->bound_has_lock);
 }
 
 /* What systemd will set when it starts the service. */

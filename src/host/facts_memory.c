@@ -37,6 +37,7 @@ static bool keep_unit_line(struct span line)
                                         "Group",
                                         "SupplementaryGroups",
                                         "AmbientCapabilities",
+                                        "CapabilityBoundingSet",
                                         "DynamicUser",
                                         "ExecStart",
                                         "EnvironmentFile",

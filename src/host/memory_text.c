@@ -121,6 +121,23 @@ static void set_capabilities(struct rg_unit *unit, struct span value)
     unit->may_lock = inverted ? !locks : unit->may_lock || locks;
 }
 
+/* As systemd merges several: what is listed is added, or taken away with "~", but for the first and
+ * for an empty list, which say all of it. */
+static void set_bounds(struct rg_unit *unit, struct span value)
+{
+    bool inverted = value.len && value.ptr[0] == '~';
+    struct span word, list = inverted ? rg_span_skip(value, 1) : value;
+    bool locks = false, any = false;
+    while (rg_words_next(&list, &word)) {
+        locks |= rg_span_is_nocase(word, "CAP_IPC_LOCK");
+        any = true;
+    }
+    bool afresh = !unit->is_bounded || !any;
+    unit->bound_has_lock = inverted ? (afresh || unit->bound_has_lock) && !locks
+                                    : (!afresh && unit->bound_has_lock) || locks;
+    unit->is_bounded = any || !inverted;
+}
+
 static void set_device_policy(struct rg_unit *unit, struct span value)
 {
     if (rg_span_is(value, "closed")) {
@@ -202,6 +219,8 @@ void rg_unit_parse(struct span text, struct rg_unit *unit)
             unit->dynamic_user = is_yes(value);
         } else if (in_service && rg_span_is(name, "AmbientCapabilities")) {
             set_capabilities(unit, value);
+        } else if (in_service && rg_span_is(name, "CapabilityBoundingSet")) {
+            set_bounds(unit, value);
         } else if (in_unit && (rg_span_is(name, "After") || rg_span_is(name, "Requires") ||
                                rg_span_is(name, "Wants") || rg_span_is(name, "BindsTo"))) {
             set_order(unit, value);

@@ -38,6 +38,8 @@ struct rg_unit {
     bool dynamic_user;
     bool dac_override;               /* AmbientCapabilities= has CAP_DAC_OVERRIDE */
     bool may_lock;                   /* … and CAP_IPC_LOCK */
+    bool is_bounded;                 /* CapabilityBoundingSet= leaves out some */
+    bool bound_has_lock;             /* … but not CAP_IPC_LOCK */
     char exec[RG_UNIT_TEXT_MAX + 1]; /* program of ExecStart */
     bool exec_optional;
     struct {

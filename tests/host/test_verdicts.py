@@ -109,6 +109,11 @@ WELL = [
                             "[Service]\nUser=app\nAmbientCapabilities=CAP_NET_ADMIN CAP_IPC_LOCK\n"}),
     ("service", "MEMLOCK", {"/sys/fs/cgroup/system.slice/app.service/cgroup.procs": None,
                             "/usr/lib/systemd/system/app.service": "[Service]\nLimitMEMLOCK=64K\n"}),
+    *[("service", "MEMLOCK", {"/sys/fs/cgroup/system.slice/app.service/cgroup.procs": None,
+                              "/usr/lib/systemd/system/app.service": f"[Service]\n{bounds}"}) for bounds in (
+        "CapabilityBoundingSet=CAP_IPC_LOCK CAP_NET_RAW\n", "CapabilityBoundingSet=~CAP_SYS_ADMIN\n",
+        "CapabilityBoundingSet=\nCapabilityBoundingSet=CAP_IPC_LOCK\n", "CapabilityBoundingSet=\nCapabilityBoundingSet=~\n",
+        "CapabilityBoundingSet=CAP_NET_RAW\nCapabilityBoundingSet=CAP_IPC_LOCK\nCapabilityBoundingSet=~CAP_NET_RAW\n")],
     ("container", "CTR-LOCK", {"/proc/self/limits": limits("65536"), "/proc/self/uid_map":
                                "         0          0 4294967295\n"}),
     # An FPGA is no GPU.
@@ -137,6 +142,11 @@ UNWELL = [
     ("service", "MEMLOCK", "fail", {PROCS: None, APP: "[Service]\nDynamicUser=yes\n"}, "less memory"),
     ("service", "MEMLOCK", "fail", {PROCS: None, APP: "[Service]\nUser=app\nAmbientCapabilities=CAP_IPC_LOCK\n"
                                     "AmbientCapabilities=\n"}, "less memory"),
+    *[("service", "MEMLOCK", "fail", {PROCS: None, APP: f"[Service]\n{bounds}"}, "less memory") for bounds in (
+        "CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW\n", "CapabilityBoundingSet=~CAP_SYS_ADMIN CAP_IPC_LOCK\n",
+        "CapabilityBoundingSet=\n", "CapabilityBoundingSet=CAP_IPC_LOCK\nCapabilityBoundingSet=\n",
+        "CapabilityBoundingSet=CAP_IPC_LOCK\nCapabilityBoundingSet=~CAP_IPC_LOCK\n",
+        "User=app\nAmbientCapabilities=CAP_IPC_LOCK\nCapabilityBoundingSet=CAP_NET_RAW\n")],
     ("service", "MEMLOCK", "fail", {"/proc/4242/limits": limits("65536"), "/proc/4242/status": status(),
                                     "/proc/4242/uid_map": "         0       1000          1\n"}, "less memory"),
     ("container", "CTR-LOCK", "fail", {"/proc/self/limits": limits("65536"), "/proc/self/uid_map":
