@@ -152,6 +152,7 @@ def volume(tmp_path, filesystem, kind):
         yield one
     finally:
         subprocess.run(["umount", "-l", point], check=True)
+        os.unlink(image)  # the guest's disk is small
 
 
 QUOTAS = [("ext4", "user"), ("ext4", "project"), ("xfs", "user"), ("xfs", "project"), ("btrfs", "qgroup")]
@@ -291,6 +292,7 @@ def disk(request, tmp_path):
             yield one
         finally:
             one.close()
+    os.unlink(below)
 
 
 def check_again(start, disk, expected):
@@ -418,6 +420,7 @@ def mounted_at(point, image, filesystem):
         yield
     finally:
         subprocess.run(["umount", "-l", point], check=True)
+        os.unlink(image)
 
 
 @contextlib.contextmanager

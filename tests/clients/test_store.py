@@ -469,8 +469,12 @@ def test_hung_mount(start, tmp_path):
         # And a stop while it hangs comes to an end.
         daemon.send_signal(signal.SIGSTOP)
         assert raw.request(gateway, "PUT", "/hang/k3", body=b"x").status == 503
-        began = time.monotonic()
         gateway.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + 30
+        while not gateway.events("gateway.stop"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        daemon.send_signal(signal.SIGCONT)  # the kernel ends no process for which the daemon has begun something
         assert gateway.process.wait(30) == 0
     finally:
         daemon.send_signal(signal.SIGCONT)
