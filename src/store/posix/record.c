@@ -570,35 +570,37 @@ int rg_posix_record_write(struct rg_posix_bucket *bucket, const struct rg_posix_
     return rc;
 }
 
+/* The directory of sidecars and the record's own name in it. False: it has none that can be
+ * reached. */
+static bool find_sidecar(struct rg_posix_bucket *bucket, const struct rg_record *record,
+                         int *ret_fd, char name[RG_POSIX_SIDECAR_ID + 1])
+{
+    if (!record->has_sidecar || rg_posix_state_open(bucket, "sidecar", false, ret_fd, NULL) ||
+        *ret_fd < 0) {
+        return false;
+    }
+    sidecar_name(record, name);
+    return true;
+}
+
 void rg_posix_sidecar_remove(struct rg_posix_bucket *bucket, const struct rg_record *record)
 {
-    if (!record->has_sidecar) {
-        return;
-    }
     rg_autoclose int sidecar_fd = -1;
-    if (rg_posix_state_open(bucket, "sidecar", false, &sidecar_fd, NULL) || sidecar_fd < 0) {
-        return;
-    }
     char name[RG_POSIX_SIDECAR_ID + 1];
-    sidecar_name(record, name);
-    unlinkat(sidecar_fd, name, 0);
+    if (find_sidecar(bucket, record, &sidecar_fd, name)) {
+        unlinkat(sidecar_fd, name, 0);
+    }
 }
 
 void rg_posix_sidecar_retire(struct rg_posix_bucket *bucket, struct span key,
                              const struct rg_record *record)
 {
-    if (!record->has_sidecar) {
-        return;
-    }
     rg_autoclose int sidecar_fd = -1;
-    if (rg_posix_state_open(bucket, "sidecar", false, &sidecar_fd, NULL) || sidecar_fd < 0) {
-        return;
-    }
     char name[RG_POSIX_SIDECAR_ID + 1];
-    sidecar_name(record, name);
     RG_CLEANUP(rg_record_free) struct rg_record sidecar = RG_RECORD_INIT;
     bool found = false;
-    if (rg_posix_record_file_read(sidecar_fd, name, &sidecar, &found, NULL) == 0 && found &&
+    if (find_sidecar(bucket, record, &sidecar_fd, name) &&
+        rg_posix_record_file_read(sidecar_fd, name, &sidecar, &found, NULL) == 0 && found &&
         sidecar.key && rg_span_is(key, sidecar.key)) {
         unlinkat(sidecar_fd, name, 0);
     }
