@@ -541,8 +541,9 @@ static void test_a_dead_log_is_noticed_with_sidecars(void **state)
 }
 
 /*
- * A mount namespace of its own, of which nothing spreads: a namespace that another test makes meanwhile
- * would copy the mount, the file system that was shut down would outlive umount, and be found again.
+ * A mount namespace of its own, of which nothing spreads: a namespace that another test makes
+ * meanwhile would copy the mount, the file system that was shut down would outlive umount, and be
+ * found again.
  */
 static bool mounts_apart(void)
 {
